@@ -1,5 +1,6 @@
 /* plait/plait.h - the host side: everything an application needs to train.
- * Beside it: encode.h (tokenizers, conversations), data.h (datasets looked at), generate.h.
+ * Beside it: encode.h (tokenizers, conversations), data.h (datasets looked at), generate.h,
+ * checkpoint.h (checkpoints looked at).
  *
  *   plait_engine *engine;
  *   plait_experiment *experiment;

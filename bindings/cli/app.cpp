@@ -63,6 +63,7 @@ void set_up(CLI::App& app, Context& context) {
   add_generate(app, context);
   add_import(app, context);
   add_export(app, context);
+  add_checkpoint(app, context);
   add_plugins(app, context);
   add_ops(app, context);
   add_data(app, context);
@@ -75,6 +76,7 @@ void set_up(CLI::App& app, Context& context) {
 }
 
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
+  if (exit == kFailed) exit = context.failed;
   if (context.on_failure) context.on_failure(code, text);
   context.terminal.error(text);
   context.terminal.record(

@@ -65,6 +65,7 @@ class Context {
   std::string command;               // the whole command line, quoted for a shell
   std::vector<std::string> words;    // the same, not quoted
   std::function<int()> run_command;  // the verb that was parsed
+  Exit failed = kFailed;             // the code of a failure that would have kFailed
   // Called with the failure that ends the command.
   std::function<void(uint32_t code, const std::string& text)> on_failure;
 
@@ -96,6 +97,10 @@ void add_eval(CLI::App& app, Context& context);
 void add_generate(CLI::App& app, Context& context);
 void add_import(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
+void add_checkpoint(CLI::App& app, Context& context);
+void add_checkpoint_verify(CLI::App& checkpoint, Context& context);
+void add_checkpoint_diff(CLI::App& checkpoint, Context& context);
+void add_checkpoint_convert(CLI::App& checkpoint, Context& context);
 void add_plugins(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
 void add_plot(CLI::App& app, Context& context);

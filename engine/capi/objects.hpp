@@ -2,6 +2,7 @@
 // made from.
 #pragma once
 
+#include <plait/checkpoint.h>
 #include <plait/data.h>
 #include <plait/encode.h>
 
@@ -69,6 +70,7 @@ inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, d
                         kJobOptionsV1 = PLAIT_V1_SIZE(plait_job_options, timeout),
                         kSessionOptionsV1 = PLAIT_V1_SIZE(plait_session_options, command),
                         kExportOptionsV1 = PLAIT_V1_SIZE(plait_export_options, reserved),
+                        kConvertOptionsV1 = PLAIT_V1_SIZE(plait_convert_options, user),
                         kStepResultV1 = PLAIT_V1_SIZE(plait_step_result, finished),
                         kProfileOptionsV1 = PLAIT_V1_SIZE(plait_profile_options, reserved),
                         kFeedV1 = offsetof(plait_feed, tensor) + sizeof(void*);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <map>
 
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
+#include "engine/checkpoint/new_place.hpp"
 #include "engine/checkpoint/weights.hpp"
 #include "kit/dtype.hpp"
 #include "kit/half.hpp"
@@ -244,29 +244,6 @@ std::vector<std::string> write_beside(FileSystem& files, const std::string& fold
   return names;
 }
 
-// Calls write(hidden), which makes a file or folder, and gives it its name. Nothing is left of it
-// after an error.
-void appear(FileSystem& files, const std::string& out, const std::string& what,
-            const std::function<void(const std::string& hidden)>& write) {
-  if (files.exists(out) || files.is_link(out))
-    fail_invalid("[export] '" + out + "' exists; remove it, or choose another name");
-  const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
-  const std::string* made = &hidden;
-  try {
-    write(hidden);
-    files.rename(hidden, out);
-    made = &out;
-    files.sync_folder(folder_of(out));
-  } catch (...) {
-    try {
-      files.remove_all(*made);
-    } catch (const std::exception&) {
-      // The first error counts.
-    }
-    rethrow_with("[export] " + what);
-  }
-}
-
 }  // namespace
 
 Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
@@ -277,7 +254,7 @@ Exported export_weights(FileSystem& files, const Checkpoint& from, const std::st
   for (const ExportTensor& t : tensors) done.bytes += t.bytes();
   const std::string what = "the weights of '" + from.path() + "' could not be written to '" + out +
                            "' (needs " + human_bytes(done.bytes) + ")";
-  appear(files, out, what, [&](const std::string& hidden) {
+  write_new(files, out, "export", what, [&](const std::string& hidden) {
     if (out.ends_with(".safetensors")) {
       TensorLoader loader(from);
       write_shard_of(files, hidden, loader, tensors);
@@ -298,12 +275,13 @@ Exported export_weights(FileSystem& files, const Checkpoint& from, const std::st
 std::vector<std::string> write_new_folder(FileSystem& files, const std::string& out,
                                           const std::vector<ExportFile>& all) {
   std::vector<std::string> paths;
-  appear(files, out, "'" + out + "' could not be written", [&](const std::string& hidden) {
-    files.make_folder(hidden);
-    for (const std::string& name : write_beside(files, hidden, all))
-      paths.push_back(join_path(out, name));
-    files.sync_folder(hidden);
-  });
+  write_new(files, out, "export", "'" + out + "' could not be written",
+            [&](const std::string& hidden) {
+              files.make_folder(hidden);
+              for (const std::string& name : write_beside(files, hidden, all))
+                paths.push_back(join_path(out, name));
+              files.sync_folder(hidden);
+            });
   return paths;
 }
 

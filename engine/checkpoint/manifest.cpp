@@ -24,6 +24,7 @@ void write_extents(JsonWriter& json, const char* key, const std::vector<int64_t>
 
 void write_state(JsonWriter& json, const RunState& state) {
   json.field("engine_version", state.engine_version);
+  if (state.saved_at > 0) json.field("saved_at", state.saved_at);
   json.field("step", state.step).field("samples", state.samples);
   json.key("world").object();
   json.field("data", state.world.data)
@@ -59,6 +60,19 @@ void write_tensor(JsonWriter& json, const TensorRecord& t) {
 }
 
 }  // namespace
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+uint64_t tensor_bytes(const TensorRecord& tensor) {
+  uint64_t bytes = dtype_bytes(tensor.dtype);
+  for (const int64_t extent : tensor.shape)
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) return UINT64_MAX;
+  return bytes;
+}
 
 std::string seal_manifest(std::string body) {
   const std::string hash = hash128(body).hex();

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/files.hpp"
 #include "engine/base/hash.hpp"
 
 namespace plait::checkpoint {
@@ -19,6 +21,7 @@ constexpr char kDamageHint[] =
 constexpr int64_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 256u << 20;
 inline constexpr char kManifestName[] = "MANIFEST.json";
+inline constexpr char kExperimentName[] = "run.toml";  // beside the manifest, unless unknown
 
 // The rank grid that wrote the checkpoint. A reader with another grid reads the same global
 // tensors.
@@ -38,6 +41,7 @@ struct RunState {
   std::map<std::string, std::string>
       settings;  // values of the settings that decide the result; the session reports changes
   std::string engine_version;
+  int64_t saved_at = 0;      // Unix seconds; 0: not known
   std::string extra = "{}";  // a JSON object: schedules, loss scale, early stopping, plugin states
   // id of uninterrupted progress: each start, resume and load begins a new one; "": not known
   std::string lineage;
@@ -70,7 +74,11 @@ struct TensorRecord {
   std::vector<SliceRecord> slices;
 };
 
+// Of its elements; 2^64-1 if there are more, which no file holds.
+uint64_t tensor_bytes(const TensorRecord& tensor);
+
 struct Manifest {
+  int64_t format_version = kFormatVersion;  // as it was read; it is written in the newest
   RunState state;
   // counts the commits of a folder from 1, so that their order does not depend on steps; 0: not
   // counted
@@ -79,6 +87,9 @@ struct Manifest {
   std::vector<TensorRecord> tensors;  // by name
   const TensorRecord* find(std::string_view name) const;
 };
+
+// "(4, 3)", in messages.
+std::string shape_text(std::span<const int64_t> shape);
 
 // Describes the fault of a tensor's slices, which must lie inside it, must not overlap and must
 // cover it. nullptr: no fault.
@@ -89,6 +100,8 @@ std::string manifest_text(const Manifest& manifest);
 // Errors: PLAIT_ERR_DATA for damaged or malformed text; PLAIT_ERR_UNIMPLEMENTED for an intact
 // manifest of a newer format.
 Manifest parse_manifest(std::string_view text, const std::string& where);
+// That of a checkpoint folder. Errors: likewise, and those of reading it.
+Manifest read_manifest(FileSystem& files, const std::string& folder);
 // The same for one rank's part of a manifest: its slices need not cover the tensors.
 Manifest parse_shard(std::string_view text, const std::string& where);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
 #include "engine/base/json_value.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/manifest.hpp"
@@ -101,6 +102,7 @@ Hash128 JsonReader::hash(const char* key) const {
 RunState read_state(const JsonReader& root) {
   RunState s;
   s.engine_version = root.text("engine_version");
+  if (root.json().find("saved_at")) s.saved_at = root.number("saved_at");  // older engines: absent
   s.step = root.number("step");
   s.samples = root.number("samples");
   const JsonReader world = root.object("world");
@@ -171,6 +173,7 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
               static_cast<long long>(kFormatVersion)));
   if (version < 1) root.wrong("format_version", "1 or more");
   Manifest manifest;
+  manifest.format_version = version;
   manifest.state = read_state(root);
   if (root.json().find("lineage")) {  // absent in checkpoints of older engines
     const JsonReader lineage = root.object("lineage");
@@ -236,6 +239,13 @@ const char* slices_error(const TensorRecord& t) {
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {
   return parse(text, where, Slices::kWhole);
+}
+
+Manifest read_manifest(FileSystem& files, const std::string& folder) {
+  const std::string path = join_path(folder, kManifestName);
+  const std::string text = files.read_all(path, kMaxManifestBytes);
+  return with_memory("checkpoint", "parse", path, text.size(),
+                     [&] { return parse_manifest(text, path); });
 }
 
 Manifest parse_shard(std::string_view text, const std::string& where) {

@@ -74,7 +74,7 @@ uint64_t source_bytes(const TensorSource& t) {
     bytes = checked_mul(bytes, static_cast<uint64_t>(extent),
                         "[safetensors] bytes of tensor '" + printable(t.name) + "'");
   }
-  if (bytes > 0 && !t.data && !t.load) wrong("has no data");
+  if (bytes > 0 && !t.data && !t.load && !t.next) wrong("has no data");
   return bytes;
 }
 
@@ -135,6 +135,28 @@ std::string header_of(std::span<const TensorSource> tensors, const std::vector<s
   return head + json;
 }
 
+// Visits the bytes of a tensor piece by piece, so that they are still in the cache when the system
+// copies what was just hashed.
+template <class Visit>
+void each_source_piece(const TensorSource& t, uint64_t size, const Visit& visit) {
+  constexpr uint64_t kPiece = 1u << 20;
+  if (t.next) {
+    uint64_t left = size;
+    for (auto piece = t.next(); !piece.empty(); piece = t.next()) {
+      if (piece.size() > left) break;
+      visit(piece.data(), piece.size());
+      left -= piece.size();
+    }
+    if (left != 0)
+      fail_internal("[safetensors] the pieces of tensor '" + printable(t.name) + "' are not " +
+                    std::to_string(size) + " bytes");
+    return;
+  }
+  const auto* data = static_cast<const std::byte*>(t.load ? t.load() : t.data);
+  for (uint64_t at = 0; at < size; at += kPiece)
+    visit(data + at, static_cast<size_t>(std::min(kPiece, size - at)));
+}
+
 }  // namespace
 
 WrittenFile write_safetensors(FileSystem& files, const std::string& path,
@@ -156,19 +178,13 @@ WrittenFile write_safetensors(FileSystem& files, const std::string& path,
   const auto file = files.open(path, OpenMode::kCreate);
   whole.update(head);
   file->write(head);
-  // Piece by piece, so that the bytes are still in the cache when the system copies what was just
-  // hashed.
-  constexpr uint64_t kPiece = 1u << 20;
   for (const size_t i : order) {
     Hasher one;
-    const TensorSource& t = tensors[i];
-    const auto* data = static_cast<const std::byte*>(t.load ? t.load() : t.data);
-    for (uint64_t at = 0; at < sizes[i]; at += kPiece) {
-      const auto piece = static_cast<size_t>(std::min(kPiece, sizes[i] - at));
-      one.update(data + at, piece);
-      whole.update(data + at, piece);
-      file->write(data + at, piece);
-    }
+    each_source_piece(tensors[i], sizes[i], [&](const std::byte* piece, size_t n) {
+      one.update(piece, n);
+      whole.update(piece, n);
+      file->write(piece, n);
+    });
     written.tensors[i] = one.digest128();
     written.size += sizes[i];
   }

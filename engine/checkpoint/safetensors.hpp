@@ -103,6 +103,8 @@ struct TensorSource {
   const void* data = nullptr;  // may be NULL when empty
   // Instead of data: called when the tensor is written; the bytes are valid until the next call.
   std::function<const void*()> load = {};
+  // Instead of both: returns the bytes in pieces, each valid until the next call; empty at the end.
+  std::function<std::span<const std::byte>()> next = {};
 };
 
 struct WrittenFile {

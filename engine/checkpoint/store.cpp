@@ -19,7 +19,6 @@ namespace {
 constexpr std::string_view kStepPrefix = "step-";
 constexpr char kModelStem[] = "model", kOptimizerStem[] = "optimizer", kShareStem[] = "share";
 constexpr char kTensorsEnd[] = ".safetensors";
-constexpr char kExperimentName[] = "run.toml";
 
 std::string folder_name(int64_t step, int64_t revision) {
   std::string name = strf("step-%010lld", static_cast<long long>(step));

@@ -105,9 +105,12 @@ class Checkpoint {
   Checkpoint(FileSystem& files, std::string path, Verify verify = Verify::kNow);
   const std::string& path() const { return path_; }
   const RunState& state() const { return manifest_.state; }
+  const Manifest& manifest() const { return manifest_; }
   const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
   const TensorRecord* find(std::string_view name) const { return manifest_.find(name); }
   bool has_file(std::string_view name) const;
+  // An open file by its name in the manifest. Errors: PLAIT_ERR_DATA where there is none.
+  const SafetensorsFile& file(std::string_view name) const;
   // Copies a whole global tensor after comparing type and shape; is_convertible() types are
   // converted. `out` has room for the tensor as `dtype`; after an error its content is undefined.
   // Errors: PLAIT_ERR_NOT_FOUND with the nearest name; PLAIT_ERR_DATA for another type or shape, or
@@ -119,8 +122,6 @@ class Checkpoint {
                   const topology::Box& block, void* out) const;
 
  private:
-  const SafetensorsFile& file(std::string_view name) const;
-  void verify();
   std::string path_;
   Manifest manifest_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;

@@ -7,16 +7,11 @@
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/verify.hpp"
 
 namespace plait::checkpoint {
 
 namespace {
-
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
 
 // Copies a slice, which arrives in pieces, into a dense block of the tensor; data outside the block
 // is dropped.
@@ -78,41 +73,15 @@ class BlockWriter {
   std::vector<int64_t> at_;  // position of the run in the tensor
 };
 
-// If the header is invalid, a checksum mismatch explains why.
-std::unique_ptr<SafetensorsFile> open_file(FileSystem& files, const std::string& path,
-                                           const Hash128& expected) {
-  try {
-    return std::make_unique<SafetensorsFile>(files, path);
-  } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_DATA || hash128_file(files, path) == expected) throw;
-    throw Error(
-        PLAIT_ERR_DATA,
-        "[checkpoint] " + path + " does not match its checksum: it is damaged" + kDamageHint,
-        std::make_shared<const Error>(e));
-  }
-}
+[[noreturn]] void throw_fault(const Error& fault) { throw fault; }
 
 }  // namespace
 
 Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_(std::move(path)) {
-  const std::string manifest_path = join_path(path_, kManifestName);
-  const std::string text = files.read_all(manifest_path, kMaxManifestBytes);
-  manifest_ = with_memory("checkpoint", "parse", manifest_path, text.size(),
-                          [&] { return parse_manifest(text, manifest_path); });
-  for (const FileRecord& f : manifest_.files) {
-    const std::string file_path = join_path(path_, f.name);
-    const FileInfo info = files.info(file_path);
-    if (info.kind != FileKind::kRegular)
-      fail_data("[checkpoint] " + file_path + " is missing, expected by the manifest" +
-                kDamageHint);
-    if (info.size != f.size)
-      fail_data(strf("[checkpoint] %s has %llu bytes, expected %llu by the manifest: it is %s%s",
-                     file_path.c_str(), static_cast<unsigned long long>(info.size),
-                     static_cast<unsigned long long>(f.size),
-                     info.size < f.size ? "truncated" : "damaged", kDamageHint));
-    files_.push_back(open_file(files, file_path, f.hash));
-  }
-  if (when == Verify::kNow) verify();
+  manifest_ = read_manifest(files, path_);
+  for (const FileRecord& f : manifest_.files)
+    files_.push_back(open_checked(files, path_, f, throw_fault));
+  if (when == Verify::kNow) check_content(path_, manifest_, files_, throw_fault, {});
 }
 
 bool Checkpoint::has_file(std::string_view name) const {
@@ -124,47 +93,6 @@ const SafetensorsFile& Checkpoint::file(std::string_view name) const {
   for (size_t i = 0; i < manifest_.files.size(); ++i)
     if (manifest_.files[i].name == name) return *files_[i];
   fail_data("[checkpoint] " + path_ + ": the manifest names no file '" + printable(name) + "'");
-}
-
-// One pass over every file computes the hash of the file and of each tensor.
-void Checkpoint::verify() {
-  std::vector<std::vector<Hash128>> found(files_.size());
-  std::vector<bool> whole(files_.size());
-  for (size_t i = 0; i < files_.size(); ++i) {
-    Hasher all;
-    all.update(files_[i]->head().data(), files_[i]->head().size());
-    for (const TensorEntry& t : files_[i]->header().tensors) {
-      Hasher one;
-      files_[i]->each_piece(t, [&](const std::byte* piece, size_t n) {
-        one.update(piece, n);
-        all.update(piece, n);
-      });
-      found[i].push_back(one.digest128());
-    }
-    whole[i] =
-        all.digest128() == manifest_.files[i].hash && files_[i]->size() == manifest_.files[i].size;
-  }
-  // Tensors are compared first, so that the message names the damaged one.
-  for (const TensorRecord& t : manifest_.tensors)
-    for (const SliceRecord& s : t.slices) {
-      const SafetensorsFile& stored = file(s.file);
-      const TensorEntry* entry = stored.header().find(s.key);
-      const auto wrong = [&](const std::string& what) {
-        fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(t.name) + "' " + what);
-      };
-      if (!entry) wrong("is missing, expected by the manifest");
-      if (entry->dtype != t.dtype || entry->shape != s.extent)
-        wrong("is " + entry->dtype_text + " " + shape_text(entry->shape) + ", expected " +
-              dtype_name(t.dtype) + " " + shape_text(s.extent) + " by the manifest");
-      size_t f = 0;
-      while (files_[f].get() != &stored) ++f;
-      if (found[f][static_cast<size_t>(entry - stored.header().tensors.data())] != s.hash)
-        wrong(std::string("does not match its checksum: it is damaged") + kDamageHint);
-    }
-  for (size_t i = 0; i < files_.size(); ++i)
-    if (!whole[i])
-      fail_data("[checkpoint] " + files_[i]->path() +
-                " does not match its checksum: it is damaged" + kDamageHint);
 }
 
 void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,

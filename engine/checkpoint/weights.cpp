@@ -202,14 +202,6 @@ bool is_parameter(const TensorRecord& t) {
   return !t.slices.empty() && t.slices[0].file.starts_with("model");
 }
 
-namespace {
-uint64_t bytes_of(const TensorRecord& t) {
-  uint64_t bytes = dtype_bytes(t.dtype);
-  for (const int64_t extent : t.shape) bytes *= static_cast<uint64_t>(extent);
-  return bytes;
-}
-}  // namespace
-
 std::string checkpoint_index_text(const Manifest& manifest) {
   std::map<std::string, std::string> file_of;
   uint64_t bytes = 0;
@@ -217,7 +209,7 @@ std::string checkpoint_index_text(const Manifest& manifest) {
     if (!is_parameter(t)) continue;
     if (t.slices.size() != 1 || t.slices[0].key != t.name) return "";
     file_of[t.name] = t.slices[0].file;
-    bytes += bytes_of(t);
+    bytes += tensor_bytes(t);
   }
   return weights_index_text(file_of, bytes);
 }

@@ -84,7 +84,8 @@ void write_read_only(FileSystem& files, const std::string& path, std::string_vie
   if (chmod(path.c_str(), 0444) != 0) return;
 }
 
-constexpr const char* kFolders[] = {"log", "ckpt"};
+constexpr char kCheckpoints[] = "ckpt";
+constexpr const char* kFolders[] = {"log", kCheckpoints};
 
 std::string lines_of(const std::vector<std::string>& texts) {
   std::string lines;
@@ -102,12 +103,28 @@ void fill(FileSystem& files, const std::string& path, std::string_view resolved_
   write_read_only(files, join_path(path, "run.toml"), resolved_toml);
 }
 
-// Whether an interrupted start may have left this before run.toml existed: an empty folder or lock;
-// beside a run's lock, which comes first, also a complete or partial file.
+// Checkpoints that were copied here, for a run that continues from them.
+bool holds_checkpoints(FileSystem& files, const std::string& folder) {
+  for (const std::string& name : files.list(folder)) {
+    const std::string path = join_path(folder, name);
+    const bool hint = (name == "latest" || name == "best") && files.is_file(path);
+    if (!hint && !(files.is_folder(path) && files.is_file(join_path(path, "MANIFEST.json"))))
+      return false;
+  }
+  return true;
+}
+
+// Whether a run may be made beside this: an interrupted start may have left it before run.toml
+// existed, an empty folder or lock; beside a run's lock, which comes first, also a complete or
+// partial file; or somebody has put checkpoints there.
 bool is_of_unfinished(FileSystem& files, const std::string& path, const std::string& name,
                       bool locked) {
   for (const char* folder : kFolders)
-    if (name == folder) return files.list(join_path(path, name)).empty();
+    if (name == folder) {
+      const std::string inside = join_path(path, name);
+      return files.list(inside).empty() ||
+             (folder == kCheckpoints && holds_checkpoints(files, inside));
+    }
   if (name == RunLock::kName) return locked || files.info(join_path(path, name)).size == 0;
   const std::string whole = name.substr(0, name.find(kHalf));
   for (const char* file : {"overrides.txt", "env.json", "run.toml"})
@@ -212,7 +229,7 @@ RunDir RunDir::reopen(FileSystem& files, const std::string& path, std::string_vi
 }
 
 std::string RunDir::metrics_path() const { return join_path(path_, "metrics.ndjson"); }
-std::string RunDir::checkpoint_folder() const { return join_path(path_, "ckpt"); }
+std::string RunDir::checkpoint_folder() const { return join_path(path_, kCheckpoints); }
 std::string rank_log_path(const std::string& run_dir, int rank) {
   return join_path(run_dir, strf("log/rank-%d.log", rank));
 }

@@ -51,8 +51,8 @@ class RunDir {
                        std::string_view resolved_toml, const std::vector<std::string>& overrides,
                        const RunEnvironment& environment);
   // Creates a folder named by the user if it is absent, and checks that a run directory can be made
-  // in it: it is empty, or holds only a lock and the leftovers of an interrupted start. Errors:
-  // PLAIT_ERR_STATE if it holds anything else.
+  // in it: it is empty, or holds only checkpoints in ckpt/, a lock, and the leftovers of an
+  // interrupted start. Errors: PLAIT_ERR_STATE if it holds anything else.
   static void prepare(FileSystem& files, const std::string& path);
   // Like create(), in such a folder. A caller that may compete with other processes must hold its
   // lock.

@@ -116,6 +116,7 @@ checkpoint::RunState CheckpointIo::run_state() const {
   s.config_hash = hex64(c_.plan.hash());
   s.settings = result_config(c_.plan);
   s.engine_version = PLAIT_VERSION;
+  s.saved_at = static_cast<int64_t>(unix_seconds());
   s.experiment = c_.settings.resolved_toml;
   s.lineage = c_.state.lineage;
   s.lineage_from = c_.state.lineage_from;

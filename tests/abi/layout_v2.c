@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include <plait/build.h>
+#include <plait/checkpoint.h>
 #include <plait/comm.h>
 #include <plait/cuda.h>
 #include <plait/dataset.h>
@@ -36,6 +37,15 @@ SIZE(plait_prediction, 24);
 AT(plait_prediction, value, 0);
 AT(plait_prediction, out, 8);
 AT(plait_prediction, bytes, 16);
+
+/* checkpoint.h */
+SIZE(plait_convert_options, 40);
+AT(plait_convert_options, struct_size, 0);
+AT(plait_convert_options, max_shard_bytes, 8);
+AT(plait_convert_options, shards, 16);
+AT(plait_convert_options, no_optimizer, 20);
+AT(plait_convert_options, progress, 24);
+AT(plait_convert_options, user, 32);
 
 /* encode.h */
 SIZE(plait_chat_message, 24);

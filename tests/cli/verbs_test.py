@@ -12,7 +12,7 @@ class Verbs(Case):
     def test_version_and_help(self):
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "check", "plan", "bind", "new", "eval", "plugins", "ops", "data", "env", "completion"):
+        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "ops", "data", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
@@ -151,6 +151,8 @@ class Verbs(Case):
         self.assertEqual(self.completed("plait --data d run demo --se"), ["--set"])
         self.assertEqual(self.completed("plait data "), ["get", "tokenize", "show"])
         self.assertEqual(self.completed("plait data tokenize --st"), ["--strict"])
+        self.assertEqual(self.completed("plait checkpoint "), ["ls", "verify", "diff", "convert"])
+        self.assertEqual(self.completed("plait checkpoint diff --only "), ["tensors", "parameters"])
         self.assertEqual(self.completed("plait help pro"), ["profile"])
         self.assertEqual(self.completed("plait completion "), ["bash", "zsh", "fish"])
         self.assertIn("--json", self.completed("plait check --"))

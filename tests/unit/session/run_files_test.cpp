@@ -53,8 +53,8 @@ TEST_CASE("a start that ends while it makes the folder leaves one in which the n
 }
 
 TEST_CASE("a folder that holds something else is refused, and stays as it is") {
-  for (const char* name :
-       {"notes.txt", "ckpt/mine", "log/rank-0.log", "env.json", "overrides.txt", "lock"}) {
+  for (const char* name : {"notes.txt", "ckpt/mine", "ckpt/step-0000000001/model.safetensors",
+                           "log/rank-0.log", "env.json", "overrides.txt", "lock"}) {
     CAPTURE(name);
     const Folder folder;
     const std::filesystem::path path = folder / name;

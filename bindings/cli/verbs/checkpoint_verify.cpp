@@ -1,0 +1,91 @@
+// plait checkpoint verify: reads every byte of checkpoints, and tells all faults.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <plait/checkpoint.hpp>
+
+#include "bindings/cli/bar.hpp"
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/run_record.hpp"
+
+namespace plait::cli {
+namespace {
+
+class Verify {
+ public:
+  explicit Verify(Context& context) : context_(context), engine_(context.open_engine()) {}
+
+  int run(const std::vector<std::string>& places) {
+    for (const std::string& place : places) {
+      const Json listed = Json::parse(list_checkpoints(engine_, place)).at("checkpoints");
+      if (listed.empty())
+        throw CliError(kUsage, "[checkpoint] there are no checkpoints in '" + place +
+                                   "'; name a checkpoint, a run directory, or a folder of runs");
+      for (const Json& c : listed) one(c);
+    }
+    context_.terminal.record({{"event", "done"}, {"intact", intact_}, {"damaged", damaged_}});
+    if (damaged_ == 0) return kOk;
+    throw CliError(kFailed, strf("[checkpoint] %d of %d checkpoints %s damaged", damaged_,
+                                 intact_ + damaged_, damaged_ == 1 ? "is" : "are"));
+  }
+
+ private:
+  void one(const Json& c) {
+    const auto path = c.at("path").get<std::string>();
+    if (c.at("state") == "not_committed") {
+      // No checkpoint: nothing ever reads it, and the next save removes it.
+      context_.terminal.note("[checkpoint] " + path +
+                             " is not committed: an interrupted save, or one in progress");
+      return;
+    }
+    Bar bar(context_.terminal, "verifying " + c.at("name").get<std::string>());
+    const Json done =
+        Json::parse(verify_checkpoint(engine_, path, [&](uint64_t bytes, uint64_t total) {
+          bar.update(bytes, total);
+          return stop_.asked();
+        }));
+    tell(done);
+  }
+
+  void tell(const Json& done) {
+    Json record = {{"event", "checkpoint"}};
+    record.update(done);
+    context_.terminal.record(record);
+    const bool intact = done.at("intact").get<bool>();
+    ++(intact ? intact_ : damaged_);
+    const std::string path = plain(done.at("checkpoint").get<std::string>());
+    if (intact) {
+      context_.terminal.line(strf("%s: intact, %llu tensors, %s", path.c_str(),
+                                  done.at("tensors").get<unsigned long long>(),
+                                  bytes_text(done.at("bytes").get<double>()).c_str()));
+      return;
+    }
+    context_.terminal.line(path + ": damaged");
+    for (const Json& fault : done.at("faults"))
+      context_.terminal.line("  " + plain(fault.get<std::string>()));
+  }
+
+  Context& context_;
+  Engine engine_;
+  StopRequest stop_;
+  int intact_ = 0, damaged_ = 0;
+};
+
+}  // namespace
+
+void add_checkpoint_verify(CLI::App& checkpoint, Context& context) {
+  CLI::App* verb = checkpoint.add_subcommand(
+      "verify", "reads every byte, compares all checksums, and lists every fault");
+  const auto places = std::make_shared<std::vector<std::string>>();
+  verb->add_option("PLACE", *places,
+                   "checkpoints, run directories or folders of runs; of a folder all checkpoints")
+      ->required()
+      ->type_name("PATH");
+  verb->callback([&context, places] {
+    context.run_command = [&context, places] { return Verify(context).run(*places); };
+  });
+}
+
+}  // namespace plait::cli

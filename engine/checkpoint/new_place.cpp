@@ -1,0 +1,30 @@
+#include "engine/checkpoint/new_place.hpp"
+
+#include "engine/base/error.hpp"
+#include "engine/checkpoint/store.hpp"
+
+namespace plait::checkpoint {
+
+void write_new(FileSystem& files, const std::string& out, const char* part, const std::string& what,
+               const std::function<void(const std::string& hidden)>& write) {
+  const std::string prefix = std::string("[") + part + "] ";
+  if (files.exists(out) || files.is_link(out))
+    fail_invalid(prefix + "'" + out + "' exists; remove it, or choose another name");
+  const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
+  const std::string* made = &hidden;
+  try {
+    write(hidden);
+    files.rename(hidden, out);
+    made = &out;
+    files.sync_folder(folder_of(out));
+  } catch (...) {
+    try {
+      files.remove_all(*made);
+    } catch (const std::exception&) {
+      // The first error counts.
+    }
+    rethrow_with(prefix + what);
+  }
+}
+
+}  // namespace plait::checkpoint

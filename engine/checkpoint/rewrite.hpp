@@ -1,0 +1,35 @@
+// Writes a checkpoint again as another set of files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/files.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/verify.hpp"
+
+namespace plait::checkpoint {
+
+struct RewriteSettings {
+  uint32_t shards = 0;           // files of parameters and of states, at most; 0: as the limit asks
+  uint64_t max_shard_bytes = 0;  // of tensors in a file; 0: no limit
+  bool optimizer = true;         // also the states of the optimizer
+};
+
+struct Rewritten {
+  std::vector<std::string> files;  // paths
+  uint64_t tensors = 0, bytes = 0;
+};
+
+// Writes a checkpoint folder `out` in the newest format with the tensors of `from`, each whole in
+// one file, and everything else that `from` holds, so that a run which loads it has the same
+// numbers. Folders above `out` are made. It appears complete or not at all, and is durable on
+// return. Reads and writes tensors in pieces, and compares their checksums: `from` need not be
+// verified.
+// Errors: PLAIT_ERR_INVALID when `out` exists, or for both limits at once; PLAIT_ERR_DATA for
+// damage; PLAIT_ERR_IO; those of `progress`.
+Rewritten rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
+                             const RewriteSettings& settings, const Progress& progress);
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,61 @@
+// What checkpoints there are at a place, for people who choose one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/files.hpp"
+#include "engine/checkpoint/manifest.hpp"
+
+namespace plait::checkpoint {
+
+enum class Condition {
+  kComplete,      // manifest and sizes of files are as they should be; contents are not read
+  kDamaged,       // `fault` says what is wrong
+  kNewerFormat,   // likewise
+  kNotCommitted,  // a save that is in progress, or was interrupted; nothing else is known
+};
+
+struct Surveyed {
+  std::string path, name, folder;  // of the checkpoint; its last part; the part before it
+  Condition condition = Condition::kComplete;
+  std::string fault;
+  bool read = false;                  // the manifest; else of what follows only sizes and the step
+  bool latest = false, best = false;  // the files `latest` and `best` name it
+  bool stale = false;                 // a later lineage continued from before its step
+  uint64_t bytes = 0, files = 0;      // of all files in the folder
+  int64_t saved_at = 0;               // Unix seconds; of the manifest's file where it does not tell
+  uint64_t parameters = 0, states = 0, tensor_bytes = 0;  // tensors
+  RunState state;                                         // of a readable manifest
+};
+
+enum class PlaceKind { kCheckpoint, kCheckpoints, kRun, kRuns };
+
+struct Survey {
+  PlaceKind kind = PlaceKind::kRuns;
+  std::vector<Surveyed> checkpoints;  // by folder; in each the one that a run resumes from first
+};
+
+// place: a checkpoint, one of the files `latest` and `best`, a folder of checkpoints, a run
+// directory, or a folder with run directories below it, at most eight levels deep; links are not
+// followed, folders that may not be read are passed over. Reads manifests, no tensors.
+// Errors: PLAIT_ERR_NOT_FOUND if there is no such place; PLAIT_ERR_INVALID for a file that is none
+// of those; PLAIT_ERR_IO if it cannot be read.
+Survey survey(FileSystem& files, const std::string& place);
+
+// The path of the checkpoint that a call is about: the one that `place` is, or the newest complete
+// one of a folder of checkpoints or a run directory. It is not opened.
+// Errors: as survey(); PLAIT_ERR_NOT_FOUND where there is none; PLAIT_ERR_DATA where all are
+// damaged.
+std::string choose_checkpoint(FileSystem& files, const std::string& place);
+
+// The best evaluation of a run so far, as RunState::extra holds it; metric "": none is recorded.
+struct BestValue {
+  std::string metric;
+  double value = 0;
+  int64_t step = -1;
+};
+BestValue best_value(const RunState& state);
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,211 @@
+#include "engine/checkpoint/rewrite.hpp"
+
+#include <plait/base.h>
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <random>
+
+#include "engine/base/error.hpp"
+#include "engine/checkpoint/tensor_stream.hpp"
+#include "engine/checkpoint/weights.hpp"
+#include "tests/unit/checkpoint/memory_files.hpp"
+#include "tests/unit/checkpoint/sharded.hpp"
+#include "tests/unit/error_of.hpp"
+
+namespace {
+
+using namespace plait::checkpoint;
+using plait::test::error_of;
+using plait::topology::Box;
+using Names = std::vector<std::string>;
+
+constexpr const char* kFrom = "ckpt/step-0000000003";
+
+// Cuts a box in two along a random dimension, again and again.
+std::vector<Box> random_tiling(const std::vector<int64_t>& shape, int cuts,
+                               std::mt19937_64& random) {
+  std::vector<Box> boxes{plait::topology::full_box(shape)};
+  for (int i = 0; i < cuts && !shape.empty(); ++i) {
+    Box& one = boxes[random() % boxes.size()];
+    const size_t d = random() % shape.size();
+    if (one.extent[d] < 2) continue;
+    const auto at = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(one.extent[d] - 1));
+    Box rest = one;
+    rest.offset[d] += at;
+    rest.extent[d] -= at;
+    one.extent[d] = at;
+    boxes.push_back(rest);
+  }
+  return boxes;
+}
+
+// Saves one i32 tensor, whose elements count from 0, in these boxes.
+std::string save_boxes(MemoryFiles& files, Lines& lines, const std::vector<int64_t>& shape,
+                       const std::vector<Box>& boxes) {
+  std::vector<std::vector<int32_t>> parts;
+  std::vector<SaveTensor> tensors;
+  for (const Box& box : boxes) {
+    std::vector<int32_t>& part = parts.emplace_back();
+    plait::topology::for_each_run(shape, box, [&](int64_t global, int64_t, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) part.push_back(static_cast<int32_t>(global + i));
+    });
+  }
+  for (size_t i = 0; i < boxes.size(); ++i)
+    tensors.push_back(
+        {"t", PLAIT_I32, shape, parts[i].data(), false, boxes[i].offset, boxes[i].extent});
+  return CheckpointWriter(files, "ckpt", 0, lines.log).save(Sample(3).state(), tensors);
+}
+
+std::vector<int32_t> streamed(const Checkpoint& from, const std::string& name) {
+  TensorStream stream(from, *from.find(name));
+  std::vector<int32_t> all;
+  for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
+    CHECK(stream.position() == static_cast<int64_t>(all.size()));
+    const size_t n = piece.size() / sizeof(int32_t);
+    all.resize(all.size() + n);
+    std::memcpy(all.data() + all.size() - n, piece.data(), piece.size());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a tensor is streamed in order, however it was divided") {
+  std::mt19937_64 random(5);
+  const std::vector<std::vector<int64_t>> shapes = {
+      {},        {1},          {0},         {3, 0, 2},      {7},         {5, 6},
+      {3, 4, 5}, {2, 3, 2, 5}, {700, 1000}, {2, 3, 131072}, {3, 524288}, {600000}};
+  for (const std::vector<int64_t>& shape : shapes)
+    for (const int cuts : {0, 1, 5, 20}) {
+      CAPTURE(shape.size());
+      CAPTURE(cuts);
+      MemoryFiles files;
+      Lines lines;
+      const std::string path = save_boxes(files, lines, shape, random_tiling(shape, cuts, random));
+      std::vector<int32_t> expected(static_cast<size_t>(plait::topology::elements(shape)));
+      std::iota(expected.begin(), expected.end(), 0);
+      CHECK(streamed(Checkpoint(files, path), "t") == expected);
+    }
+}
+
+TEST_CASE("a stream ends with an error where a slice is damaged") {
+  MemoryFiles files;
+  Lines lines;
+  save_sharded(files, "ckpt", 0, lines.log, Sample(3), 2);
+  const std::string path = std::string(kFrom) + "/model-00002-of-00002.safetensors";
+  std::string text = files.content(path);
+  text.back() ^= 1;
+  files.set_content(path, text);
+  const Checkpoint c(files, kFrom, Checkpoint::Verify::kLater);
+  CHECK(error_of([&] { streamed(c, "fc.weight"); }, PLAIT_ERR_DATA)
+            .find("model-00002-of-00002.safetensors: tensor 'fc.weight' does not match its "
+                  "checksum") != std::string::npos);
+  CHECK(error_of([&] { rewrite_checkpoint(files, c, "out", {}, {}); }, PLAIT_ERR_DATA)
+            .find("'ckpt/step-0000000003' could not be rewritten to 'out'") != std::string::npos);
+  CHECK(files.list(".") == Names{"ckpt"});
+}
+
+TEST_CASE("rewritten, a checkpoint of several ranks has the files of one") {
+  MemoryFiles files;
+  Lines lines;
+  const Sample sample(3);
+  save_sharded(files, "ckpt", 0, lines.log, sample, 3);
+  CheckpointWriter(files, "one", 0, lines.log).save(sample.state(), sample.tensors());
+  const Rewritten done =
+      rewrite_checkpoint(files, Checkpoint(files, kFrom), "away/from/here", {}, {});
+  CHECK(done.tensors == 3);
+  CHECK(done.bytes == 2 * 2800 + 8);
+  CHECK(done.files == Names{"away/from/here/model.safetensors",
+                            "away/from/here/optimizer.safetensors", "away/from/here/run.toml",
+                            "away/from/here/MANIFEST.json"});
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "run.toml"})
+    CHECK(files.content(std::string("away/from/here/") + name) ==
+          files.content(std::string("one/step-0000000003/") + name));
+  const Checkpoint made(files, "away/from/here");
+  CHECK(sample.equals(made));
+  CHECK(verify_checkpoint(files, "away/from/here", {}).faults.empty());
+  // Whatever a run continues with is the same.
+  Manifest was = Checkpoint(files, kFrom).manifest(), is = made.manifest();
+  was.files = is.files = {};
+  was.tensors = is.tensors = {};
+  CHECK(manifest_text(was) == manifest_text(is));
+}
+
+TEST_CASE("rewritten into several files, all of them hold something") {
+  MemoryFiles files;
+  Lines lines;
+  std::vector<float> values(64);
+  std::iota(values.begin(), values.end(), 0.0f);
+  std::vector<SaveTensor> tensors;
+  for (int i = 0; i < 9; ++i)
+    tensors.push_back({"w" + std::to_string(i), PLAIT_F32, {i == 4 ? 64 : 8}, values.data()});
+  const std::string path =
+      CheckpointWriter(files, "ckpt", 0, lines.log).save(Sample(3).state(), tensors);
+  const Checkpoint from(files, path);
+  for (const uint32_t shards : {1u, 2u, 3u, 8u, 9u, 100u}) {
+    const std::string out = "by" + std::to_string(shards);
+    rewrite_checkpoint(files, from, out, {.shards = shards}, {});
+    const Checkpoint made(files, out);
+    CHECK(made.manifest().files.size() == std::min(shards, 9u));
+    CHECK(made.tensors().size() == 9);
+    CHECK(verify_checkpoint(files, out, {}).faults.empty());
+    CHECK(files.is_file(out + "/" + kWeightsIndexName) == (shards > 1));
+    for (const FileRecord& f : made.manifest().files) CHECK(f.size > 100);
+    if (shards > 1) CHECK(Weights(files, out).names().size() == 9);
+  }
+  rewrite_checkpoint(files, from, "small", {.max_shard_bytes = 64}, {});
+  CHECK(Checkpoint(files, "small").manifest().files.size() == 5);  // 2 2 1 2 2
+  CHECK(error_of(
+            [&] {
+              rewrite_checkpoint(files, from, "x", {2, 64}, {});
+            },
+            PLAIT_ERR_INVALID)
+            .find("both given") != std::string::npos);
+  CHECK(error_of([&] { rewrite_checkpoint(files, from, "small", {}, {}); }, PLAIT_ERR_INVALID)
+            .find("'small' exists") != std::string::npos);
+}
+
+TEST_CASE("rewritten without the optimizer, parameters are left") {
+  MemoryFiles files;
+  Lines lines;
+  save_sharded(files, "ckpt", 0, lines.log, Sample(3), 2);
+  uint64_t told = 0;
+  rewrite_checkpoint(files, Checkpoint(files, kFrom), "out", {.optimizer = false},
+                     [&](uint64_t n) { told += n; });
+  CHECK(files.list("out") == Names{"MANIFEST.json", "model.safetensors", "run.toml"});
+  CHECK(Checkpoint(files, "out").tensors().size() == 1);
+  CHECK(told == 2800);
+}
+
+TEST_CASE(
+    "rewriting that fails or is killed at any call leaves nothing that looks like a checkpoint") {
+  for (const bool killed : {false, true})
+    for (int64_t n = 0;; ++n) {
+      MemoryFiles files;
+      Lines lines;
+      save_sharded(files, "ckpt", 0, lines.log, Sample(3), 2);
+      const Checkpoint from(files, kFrom);
+      files.calls = 0;
+      (killed ? files.kill_at : files.fail_at) = n;
+      bool done = true;
+      try {
+        rewrite_checkpoint(files, from, "a/out", {}, {});
+      } catch (const plait::Error& e) {
+        CHECK(e.code() == PLAIT_ERR_IO);
+        done = false;
+      } catch (const Killed&) {
+        done = false;
+      }
+      const bool clean = files.calls <= n;
+      files.kill_at = files.fail_at = -1;
+      for (uint64_t seed = 0; seed < 3; ++seed) {
+        const auto after = files.after_power_cut(seed);
+        if (after->exists("a/out")) CHECK(Sample(3).equals(Checkpoint(*after, "a/out")));
+        if (done) CHECK(after->exists("a/out"));
+      }
+      if (!killed && !done) CHECK_FALSE(files.exists("a/out"));
+      if (clean) break;
+    }
+}

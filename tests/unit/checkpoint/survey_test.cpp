@@ -1,0 +1,143 @@
+#include "engine/checkpoint/survey.hpp"
+
+#include <plait/base.h>
+
+#include <doctest/doctest.h>
+
+#include "engine/base/error.hpp"
+#include "tests/unit/checkpoint/memory_files.hpp"
+#include "tests/unit/checkpoint/sharded.hpp"
+#include "tests/unit/error_of.hpp"
+
+namespace {
+
+using namespace plait::checkpoint;
+using plait::test::error_of;
+using Names = std::vector<std::string>;
+
+void save(MemoryFiles& files, Lines& lines, const std::string& folder, int64_t step,
+          const std::string& lineage = "a", int64_t from = 0, int64_t best = -1) {
+  const Sample sample(step);
+  RunState s = sample.state();
+  s.lineage = lineage;
+  s.lineage_from = from;
+  s.best_step = best;
+  s.saved_at = 1000 + step;
+  CheckpointWriter(files, folder, 0, lines.log).save(s, sample.tensors());
+}
+
+Names paths(const Survey& found) {
+  Names all;
+  for (const Surveyed& c : found.checkpoints) all.push_back(c.path);
+  return all;
+}
+
+void change_version(MemoryFiles& files, const std::string& folder) {
+  const std::string path = folder + "/MANIFEST.json";
+  std::string body(unseal_manifest(files.content(path), path));
+  files.set_content(path, seal_manifest(body.replace(body.find("\"format_version\": 1"), 19,
+                                                     "\"format_version\": 9")));
+}
+
+}  // namespace
+
+TEST_CASE("checkpoints are found at every sort of place") {
+  MemoryFiles files;
+  Lines lines;
+  for (const char* folder : {"runs", "runs/x", "runs/x/1", "runs/x/2", "runs/empty"})
+    files.make_folder(folder);
+  save(files, lines, "runs/x/1/ckpt", 5);
+  save(files, lines, "runs/x/1/ckpt", 10);
+  save(files, lines, "runs/x/2/ckpt", 7);
+  const Names first{"runs/x/1/ckpt/step-0000000010", "runs/x/1/ckpt/step-0000000005"};
+  for (const char* place : {"runs", "runs/", "runs/x"}) {
+    const Survey all = survey(files, place);
+    CHECK(all.kind == PlaceKind::kRuns);
+    CHECK(paths(all) == Names{first[0], first[1], "runs/x/2/ckpt/step-0000000007"});
+  }
+  CHECK(survey(files, "runs/x/1").kind == PlaceKind::kRun);
+  CHECK(paths(survey(files, "runs/x/1")) == first);
+  CHECK(survey(files, "runs/x/1/ckpt/").kind == PlaceKind::kCheckpoints);
+  CHECK(paths(survey(files, "runs/x/1/ckpt")) == first);
+  for (const char* place : {"runs/x/1/ckpt/latest", "runs/x/1/ckpt/step-0000000010",
+                            "runs/x/1/ckpt/step-0000000010/"}) {
+    CHECK(survey(files, place).kind == PlaceKind::kCheckpoint);
+    CHECK(paths(survey(files, place)) == Names{first[0]});
+  }
+  CHECK(survey(files, "runs/empty").checkpoints.empty());
+  files.rename("runs/x/2/ckpt/step-0000000007", "runs/x/2/ckpt/mine");
+  CHECK(paths(survey(files, "runs/x/2/ckpt/mine")) == Names{"runs/x/2/ckpt/mine"});
+  CHECK(error_of([&] { survey(files, "nowhere"); }, PLAIT_ERR_NOT_FOUND)
+            .find("there is no 'nowhere'") != std::string::npos);
+  files.open("runs/file", plait::OpenMode::kCreate)->write("x");
+  CHECK(error_of([&] { survey(files, "runs/file"); }, PLAIT_ERR_INVALID).find("is a file") !=
+        std::string::npos);
+}
+
+TEST_CASE("a checkpoint is described without reading its tensors") {
+  MemoryFiles files;
+  Lines lines;
+  save_sharded(files, "ckpt", 0, lines.log, Sample(3), 2);
+  const Surveyed c = survey(files, "ckpt").checkpoints.at(0);
+  CHECK(c.condition == Condition::kComplete);
+  CHECK(c.state.step == 3);
+  CHECK(c.state.world.data == 2);
+  CHECK(c.parameters == 1);
+  CHECK(c.states == 2);
+  CHECK(c.tensor_bytes == 2 * 2800 + 8);
+  uint64_t bytes = 0;
+  for (const std::string& name : files.list("ckpt/step-0000000003"))
+    bytes += files.content("ckpt/step-0000000003/" + name).size();
+  CHECK(c.bytes == bytes);
+  CHECK(c.files == 6);
+  CHECK(c.latest);
+  CHECK_FALSE(c.best);
+}
+
+TEST_CASE("marks: latest, best, stale") {
+  MemoryFiles files;
+  Lines lines;
+  save(files, lines, "ckpt", 5);
+  save(files, lines, "ckpt", 10, "a", 0, 5);
+  save(files, lines, "ckpt", 6, "b", 5, 5);  // continued from 5: what was behind it is stale
+  const Survey found = survey(files, "ckpt");
+  REQUIRE(paths(found) ==
+          Names{"ckpt/step-0000000006", "ckpt/step-0000000005", "ckpt/step-0000000010"});
+  CHECK((found.checkpoints[0].latest && !found.checkpoints[0].best && !found.checkpoints[0].stale));
+  CHECK((found.checkpoints[1].best && !found.checkpoints[1].latest));
+  CHECK(found.checkpoints[2].stale);
+  CHECK(found.checkpoints[0].saved_at == 1006);
+  CHECK(survey(files, "ckpt/step-0000000010").checkpoints.at(0).stale);
+}
+
+TEST_CASE("what is damaged, newer or not committed is listed with its reason") {
+  MemoryFiles files;
+  Lines lines;
+  for (const int64_t step : {1, 2, 3, 4, 5}) save(files, lines, "ckpt", step);
+  files.set_content("ckpt/step-0000000001/MANIFEST.json", "{");
+  files.remove("ckpt/step-0000000002/optimizer.safetensors");
+  files.set_content("ckpt/step-0000000003/model.safetensors", "x");
+  change_version(files, "ckpt/step-0000000004");
+  files.make_folder("ckpt/.tmp-6-ab");
+  const Survey found = survey(files, "ckpt");
+  REQUIRE(found.checkpoints.size() == 6);
+  const auto& c = found.checkpoints;
+  CHECK(c[0].condition == Condition::kComplete);
+  CHECK(c[1].condition == Condition::kNewerFormat);
+  CHECK(c[1].fault.find("format version 9") != std::string::npos);
+  CHECK(c[1].state.step == 4);
+  CHECK(c[2].condition == Condition::kDamaged);
+  CHECK(c[2].fault == "model.safetensors has 1 bytes, expected 2912");
+  CHECK(c[3].fault == "optimizer.safetensors is missing");
+  CHECK(c[3].read);
+  CHECK(c[4].fault.find("the manifest is truncated") != std::string::npos);
+  CHECK_FALSE(c[4].read);
+  CHECK(c[5].condition == Condition::kNotCommitted);
+  CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000005");
+  files.remove_all("ckpt/step-0000000005");
+  CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000004");  // never an older one instead
+  files.remove_all("ckpt/step-0000000004");
+  const std::string text = error_of([&] { choose_checkpoint(files, "ckpt"); }, PLAIT_ERR_DATA);
+  CHECK(text.find("step-0000000003: model.safetensors has 1 bytes") != std::string::npos);
+  CHECK(text.find("step-0000000001") != std::string::npos);
+}
