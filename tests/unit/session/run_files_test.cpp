@@ -53,7 +53,7 @@ TEST_CASE("a start that ends while it makes the folder leaves one in which the n
 }
 
 TEST_CASE("a folder that holds something else is refused, and stays as it is") {
-  for (const char* name : {"notes.txt", "ckpt/mine", "ckpt/step-0000000001/model.safetensors",
+  for (const char* name : {"notes.txt", "ckpt/mine", "ckpt/mine/model.safetensors",
                            "log/rank-0.log", "env.json", "overrides.txt", "lock"}) {
     CAPTURE(name);
     const Folder folder;
