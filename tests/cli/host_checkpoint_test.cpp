@@ -1,0 +1,186 @@
+// plait/checkpoint.hpp against the real library, and the line that shows progress.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <plait/checkpoint.hpp>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/bar.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kToml = R"(
+[run]
+steps = 2
+[batch]
+global = 4
+[data.train]
+type = "synthetic"
+samples = 16
+shape = [3]
+classes = 2
+[model]
+layers = [{type = "linear", out = 2}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adam"
+learning_rate = 0.1
+)";
+
+// A folder with the checkpoints of steps 1 and 2.
+struct Saved {
+  std::string path;
+  plait::Engine engine;
+  Saved() {
+    path = (fs::temp_directory_path() / "plait-test-XXXXXX").string();
+    REQUIRE(mkdtemp(path.data()));
+    plait::Experiment experiment = plait::Experiment::parse(engine, kToml, "test.toml");
+    plait::Plan plan(experiment);
+    plait::SessionSettings settings;
+    settings.no_files = true;
+    plait::Session session(plan, settings);
+    for (int i = 0; i < 2; ++i) {
+      session.step();
+      session.save(path + "/ckpt");
+    }
+  }
+  ~Saved() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  std::string step(int n) const { return path + "/ckpt/step-000000000" + std::to_string(n); }
+};
+
+uint32_t code_of(plait_error* e) {
+  const uint32_t code = plait_error_code(e);
+  plait_error_free(e);
+  return code;
+}
+
+}  // namespace
+
+TEST_CASE("a host lists, describes, verifies, compares and rewrites checkpoints") {
+  const Saved saved;
+  using nlohmann::json;
+  const json listed = json::parse(plait::list_checkpoints(saved.engine, saved.path));
+  CHECK(listed["kind"] == "run");
+  REQUIRE(listed["checkpoints"].size() == 2);
+  CHECK(listed["checkpoints"][0]["path"] == saved.step(2));
+  CHECK(json::parse(plait::describe_checkpoint(saved.engine, saved.path))["step"] == 2);
+  const json described = json::parse(plait::describe_checkpoint(saved.engine, saved.step(1)));
+  CHECK(described["step"] == 1);
+  CHECK(described["format_version"] == 1);
+  CHECK(described["saved_at"] > 1'700'000'000);
+  CHECK(described["tensors"].size() == 6);
+
+  uint64_t calls = 0, last = 0, of = 0;
+  const plait::ProgressCallback count = [&](uint64_t done, uint64_t total) {
+    ++calls;
+    CHECK(done >= last);
+    last = done;
+    of = total;
+    return false;
+  };
+  const json verified = json::parse(plait::verify_checkpoint(saved.engine, saved.step(1), count));
+  CHECK(verified["intact"] == true);
+  CHECK(calls > 0);
+  CHECK((last == of && of == verified["bytes"]));
+
+  last = 0;
+  const json diff = json::parse(plait::compare_checkpoints(
+      saved.engine, saved.step(1), saved.step(2), PLAIT_COMPARE_EVERYTHING, count));
+  CHECK(diff["equal"] == false);
+  CHECK(diff["changed"].size() == 6);
+  CHECK(last == of);
+
+  last = 0;
+  plait::ConvertSettings settings;
+  settings.progress = count;
+  const std::string out = saved.path + "/out";
+  const json done =
+      json::parse(plait::convert_checkpoint(saved.engine, saved.step(1), out, settings));
+  CHECK(done["files"].size() == 3);  // this session had no run.toml
+  CHECK((last == of && of == done["bytes"]));
+  CHECK(json::parse(plait::compare_checkpoints(saved.engine, saved.step(1), out))["equal"] == true);
+}
+
+TEST_CASE("progress stops a call, which leaves nothing") {
+  const Saved saved;
+  const std::string out = saved.path + "/out";
+  plait::ConvertSettings settings;
+  settings.progress = [](uint64_t, uint64_t) { return true; };
+  const auto code = [](const auto& f) -> uint32_t {
+    try {
+      f();
+    } catch (const plait::HostError& e) {
+      return e.code();
+    }
+    return PLAIT_OK;
+  };
+  CHECK(code([&] { plait::convert_checkpoint(saved.engine, saved.step(1), out, settings); }) ==
+        PLAIT_ERR_CANCELLED);
+  CHECK(code([&] { plait::verify_checkpoint(saved.engine, saved.step(1), settings.progress); }) ==
+        PLAIT_ERR_CANCELLED);
+  CHECK(code([&] {
+          plait::compare_checkpoints(saved.engine, saved.step(1), saved.step(2),
+                                     PLAIT_COMPARE_TENSORS, settings.progress);
+        }) == PLAIT_ERR_CANCELLED);
+  settings.progress = [](uint64_t, uint64_t) -> bool { throw 7; };
+  CHECK_THROWS_AS(plait::convert_checkpoint(saved.engine, saved.step(1), out, settings), int);
+  // The engine refuses to be called from there.
+  settings.progress = [&](uint64_t, uint64_t) {
+    plait::list_checkpoints(saved.engine, saved.path);
+    return false;
+  };
+  CHECK(code([&] { plait::convert_checkpoint(saved.engine, saved.step(1), out, settings); }) ==
+        PLAIT_ERR_STATE);
+  CHECK_FALSE(fs::exists(out));
+  CHECK(std::distance(fs::directory_iterator(saved.path), {}) == 1);
+}
+
+TEST_CASE("arguments of the checkpoint functions are checked") {
+  const Saved saved;
+  plait_engine* e = saved.engine.get();
+  const char* c = saved.path.c_str();
+  plait_text* text = nullptr;
+  CHECK(code_of(plait_checkpoint_list(nullptr, c, &text)) == PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_list(e, nullptr, &text)) == PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_list(e, c, nullptr)) == PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_describe(e, nullptr, &text)) == PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_verify(e, nullptr, nullptr, nullptr, &text)) == PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_verify(e, c, nullptr, nullptr, &text)) == PLAIT_ERR_NOT_FOUND);
+  CHECK(code_of(plait_checkpoint_compare(e, c, nullptr, 0, nullptr, nullptr, &text)) ==
+        PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_compare(e, c, c, 3, nullptr, nullptr, &text)) ==
+        PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_convert(e, c, nullptr, nullptr, &text)) == PLAIT_ERR_INVALID);
+  plait_convert_options o{};
+  o.struct_size = 8;
+  const std::string out = saved.path + "/out";
+  CHECK(code_of(plait_checkpoint_convert(e, c, out.c_str(), &o, &text)) == PLAIT_ERR_INVALID);
+  CHECK(code_of(plait_checkpoint_list(e, "/nowhere/at/all", &text)) == PLAIT_ERR_NOT_FOUND);
+  CHECK(text == nullptr);
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("the line of progress fits its window") {
+  using plait::cli::bar_text;
+  const uint64_t gib = 1u << 30;
+  CHECK(bar_text("verifying x", gib / 2, gib, 2, 80, true) ==
+        "verifying x  50 % ██████████           of 1.0 GiB, 256.0 MiB/s, 2 s left");
+  CHECK(bar_text("verifying x", gib / 2, gib, 2, 80, false) ==
+        "verifying x  50 % ##########.......... of 1.0 GiB, 256.0 MiB/s, 2 s left");
+  CHECK(bar_text("x", gib * 9 / 16, gib, 0, 80, true) == "x  56 % ███████████▎         of 1.0 GiB");
+  CHECK(bar_text("x", 0, 0, 0, 80, false) == "x 100 % #################### of 0 B");
+  CHECK(bar_text("verifying x", gib / 2, gib, 2, 60, false) ==
+        "verifying x  50 % of 1.0 GiB, 256.0 MiB/s, 2 s left");
+  CHECK(bar_text("verifying x", gib / 2, gib, 2, 30, false) == "verifying x  50 %");
+  CHECK(bar_text("verifying x", gib / 2, gib, 2, 10, false) == "verifying");
+  CHECK(bar_text("verifying x", gib / 2, gib, 2, 0, false) == "");
+}
