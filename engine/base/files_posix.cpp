@@ -22,6 +22,15 @@ namespace {
 using posix::Descriptor;
 using posix::fail_path;
 
+// Makes a file or folder durable. Where the server of a file system can be interrupted (NFS, FUSE) a
+// signal may end the wait: nothing has failed then and nothing is forgotten, so it is made again. Any
+// other error is final: the system may have dropped what it could not write.
+void sync_fd(int fd, const char* what, const std::string& path) {
+  constexpr int kTries = 1000;
+  for (int i = 1; ::fsync(fd) != 0; ++i)
+    if (errno != EINTR || i == kTries) fail_path(what, path, errno);
+}
+
 class PosixOutput final : public OutputFile {
  public:
   PosixOutput(const std::string& path, int flags)
@@ -34,9 +43,7 @@ class PosixOutput final : public OutputFile {
       return ::pwrite(file_.get(), p, n, static_cast<off_t>(offset + done));
     });
   }
-  void sync() override {
-    if (::fsync(file_.get()) != 0) fail_path("make durable", file_.path(), errno);
-  }
+  void sync() override { sync_fd(file_.get(), "make durable", file_.path()); }
   void close() override { file_.close(); }
 
  private:
@@ -139,7 +146,7 @@ class PosixFiles final : public FileSystem {
   }
   void sync_folder(const std::string& path) override {
     const Descriptor folder(path, O_RDONLY | O_DIRECTORY, "open the folder");
-    if (::fsync(folder.get()) != 0) fail_path("make durable the folder", path, errno);
+    sync_fd(folder.get(), "make durable the folder", path);
   }
   std::unique_ptr<FileLock> lock(const std::string& path) override {
     return std::make_unique<PosixLock>(path);

@@ -42,7 +42,8 @@ void write_all(int fd, const std::string& path, const std::string& text) {
     if (n < 0 && errno != EINTR) fail_io("[control] cannot write " + path, errno);
     if (n > 0) done += static_cast<size_t>(n);
   }
-  if (fsync(fd) != 0) fail_io("[control] cannot write " + path, errno);
+  while (fsync(fd) != 0)
+    if (errno != EINTR) fail_io("[control] cannot write " + path, errno);
 }
 
 }  // namespace

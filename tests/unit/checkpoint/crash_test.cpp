@@ -9,24 +9,28 @@
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
-#include "tests/unit/checkpoint/sample.hpp"
+#include "tests/unit/checkpoint/sharded.hpp"
 
 namespace {
 
 using namespace plait::checkpoint;
 
-void save(plait::FileSystem& files, Lines& lines, int64_t step, int keep, size_t n = 700) {
-  const Sample sample(step, n);
-  CheckpointWriter(files, "run/ckpt", keep, lines.log).save(sample.state(), sample.tensors());
+// ranks > 1: every rank writes its shard, then the first commits.
+void save(plait::FileSystem& files, Lines& lines, int64_t step, int keep, int32_t ranks = 1) {
+  const Sample sample(step);
+  if (ranks > 1)
+    save_sharded(files, "run/ckpt", keep, lines.log, sample, ranks);
+  else
+    CheckpointWriter(files, "run/ckpt", keep, lines.log).save(sample.state(), sample.tensors());
 }
 
 // A run that has saved steps 1 and 2 and has no save pending.
-std::unique_ptr<MemoryFiles> two_saved(Lines& lines, int keep) {
+std::unique_ptr<MemoryFiles> two_saved(Lines& lines, int keep, int32_t ranks = 1) {
   auto files = std::make_unique<MemoryFiles>();
   files->make_folder("run");
   files->sync_folder(".");
-  save(*files, lines, 1, keep);
-  save(*files, lines, 2, keep);
+  save(*files, lines, 1, keep, ranks);
+  save(*files, lines, 2, keep, ranks);
   files->calls = 0;
   files->trace.clear();
   return files;
@@ -123,41 +127,43 @@ TEST_CASE("whichever call fails: an error or a durable commit, and never less th
 }
 
 TEST_CASE("killed between any two calls: the newest or the one before is there") {
-  for (const int keep : {0, 1, 3}) {
-    bool clean = false;
-    for (int64_t n = 0; !clean; ++n) {
-      Lines lines;
-      const auto files = two_saved(lines, keep);
-      files->kill_at = n;
-      clean = true;
-      try {
-        save(*files, lines, 3, keep);
-      } catch (const Killed&) {
-        clean = false;
+  for (const int keep : {0, 1, 3})
+    for (const int32_t ranks : {1, 4}) {
+      bool clean = false;
+      for (int64_t n = 0; !clean; ++n) {
+        Lines lines;
+        const auto files = two_saved(lines, keep, ranks);
+        files->kill_at = n;
+        clean = true;
+        try {
+          save(*files, lines, 3, keep, ranks);
+        } catch (const Killed&) {
+          clean = false;
+        }
+        files->kill_at = -1;
+        CHECK(newest_step(*files) >= 2);
+        if (clean) CHECK(newest_step(*files) == 3);
+        // The next start removes the leftovers.
+        save(*files, lines, 4, keep, ranks);
+        CHECK(newest_step(*files) == 4);
+        if (keep > 0) CHECK(folders(*files) <= static_cast<size_t>(keep));
+        for (const std::string& name : files->list("run/ckpt")) CHECK(name[0] != '.');
       }
-      files->kill_at = -1;
-      CHECK(newest_step(*files) >= 2);
-      if (clean) CHECK(newest_step(*files) == 3);
-      // The next start removes the leftovers.
-      save(*files, lines, 4, keep);
-      CHECK(newest_step(*files) == 4);
-      if (keep > 0) CHECK(folders(*files) <= static_cast<size_t>(keep));
-      for (const std::string& name : files->list("run/ckpt")) CHECK(name[0] != '.');
     }
-  }
 }
 
 TEST_CASE("power cut at any call: no committed checkpoint is lost, no damaged one accepted") {
   std::mt19937_64 random(1);
-  for (uint64_t seed = 0; seed < 600; ++seed) {
+  for (uint64_t seed = 0; seed < 1600; ++seed) {
     Lines lines;
     const int keep = static_cast<int>(seed % 4);
-    const auto files = two_saved(lines, keep);
-    files->kill_at = static_cast<int64_t>(random() % 40);
+    const auto ranks = static_cast<int32_t>(1 + seed / 4 % 4);
+    const auto files = two_saved(lines, keep, ranks);
+    files->kill_at = static_cast<int64_t>(random() % static_cast<uint64_t>(25 + 15 * ranks));
     int64_t durable = 2;
     try {
       for (int64_t step = 3; step <= 5; ++step) {
-        save(*files, lines, step, keep);
+        save(*files, lines, step, keep, ranks);
         durable = step;
       }
     } catch (const Killed&) {
@@ -166,21 +172,22 @@ TEST_CASE("power cut at any call: no committed checkpoint is lost, no damaged on
     const int64_t newest = newest_step(*after);
     CHECK(newest >= durable);
     // The run resumes from there.
-    save(*after, lines, newest + 1, keep);
+    save(*after, lines, newest + 1, keep, ranks);
     CHECK(newest_step(*after) == newest + 1);
   }
 }
 
 TEST_CASE("power cut during the very first save: nothing, or a whole checkpoint") {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
     Lines lines;
     MemoryFiles files;
     files.make_folder("run");
     files.sync_folder(".");
-    files.kill_at = static_cast<int64_t>(seed % 25);
+    const auto ranks = static_cast<int32_t>(1 + seed % 4);
+    files.kill_at = static_cast<int64_t>(seed / 4 % static_cast<uint64_t>(15 + 10 * ranks));
     bool saved = false;
     try {
-      save(files, lines, 1, 3);
+      save(files, lines, 1, 3, ranks);
       saved = true;
     } catch (const Killed&) {
     }
