@@ -15,34 +15,36 @@ using Kind = JsonValue::Kind;
 // Builds the tree from the events of the parser.
 class TreeEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeEvents(JsonValue& root, size_t max_depth) : root_(root), max_depth_(max_depth) {
-    open_.reserve(max_depth);
+  TreeEvents(JsonValue& root, const JsonLimits& limits) : root_(root), limits_(limits) {
+    open_.reserve(limits.max_depth);
   }
   const std::string& problem() const { return problem_; }
 
-  bool null() override {
-    add(Kind::kNull);
-    return true;
-  }
+  bool null() override { return add(Kind::kNull) != nullptr; }
   bool boolean(bool v) override {
-    add(Kind::kBool)->whole = v ? 1 : 0;
-    return true;
+    JsonValue* value = add(Kind::kBool);
+    if (value) value->whole = v ? 1 : 0;
+    return value;
   }
   bool number_integer(number_integer_t v) override {
-    add(Kind::kNegative)->whole = static_cast<uint64_t>(v);
-    return true;
+    JsonValue* value = add(Kind::kNegative);
+    if (value) value->whole = static_cast<uint64_t>(v);
+    return value;
   }
   bool number_unsigned(number_unsigned_t v) override {
-    add(Kind::kWhole)->whole = v;
-    return true;
+    JsonValue* value = add(Kind::kWhole);
+    if (value) value->whole = v;
+    return value;
   }
   bool number_float(number_float_t, const string_t& digits) override {
-    add(Kind::kReal)->text = digits;
-    return true;
+    JsonValue* value = add(Kind::kReal);
+    if (value) value->text = digits;
+    return value;
   }
   bool string(string_t& v) override {
-    add(Kind::kText)->text = std::move(v);
-    return true;
+    JsonValue* value = add(Kind::kText);
+    if (value) value->text = std::move(v);
+    return value;
   }
   bool binary(binary_t&) override { return false; }  // not in JSON texts
   bool start_object(std::size_t) override { return open(Kind::kObject); }
@@ -61,26 +63,42 @@ class TreeEvents : public nlohmann::json_sax<nlohmann::json> {
  private:
   // The parser completes a value before it begins the next one beside it, so pointers to open
   // values stay valid.
+  // NULL: there are too many.
   JsonValue* add(Kind kind) {
+    if (n_values_++ == limits_.max_values) {
+      problem_ = "has too many values for its size";
+      return nullptr;
+    }
     JsonValue* value = open_.empty() ? &root_ : &open_.back()->items.emplace_back();
     value->kind = kind;
     return value;
   }
   bool open(Kind kind) {
-    if (open_.size() == max_depth_) {
+    if (open_.size() == limits_.max_depth) {
       problem_ = "is nested too deeply";
       return false;
     }
-    open_.push_back(add(kind));
-    return true;
+    // An item of a list of the root.
+    if (open_.size() == 2 && open_[1]->is(Kind::kList)) before_item_ = n_values_;
+    JsonValue* value = add(kind);
+    if (value) open_.push_back(value);
+    return value;
   }
   bool close() {
     open_.pop_back();
+    if (!limits_.take || open_.size() != 2 || !open_[1]->is(Kind::kList) ||
+        !root_.is(Kind::kObject))
+      return true;
+    if (limits_.take(root_, root_.keys.back(), open_[1]->items.back())) {
+      open_[1]->items.pop_back();
+      n_values_ = before_item_;
+    }
     return true;
   }
 
   JsonValue& root_;
-  const size_t max_depth_;
+  const JsonLimits& limits_;
+  size_t n_values_ = 0, before_item_ = 0;
   std::vector<JsonValue*> open_;  // from the root inwards
   std::string problem_;
 };
@@ -94,8 +112,12 @@ const JsonValue* JsonValue::find(std::string_view key) const {
 }
 
 JsonValue parse_json(std::string_view text, size_t max_depth) {
+  return parse_json(text, JsonLimits{.max_depth = max_depth});
+}
+
+JsonValue parse_json(std::string_view text, const JsonLimits& limits) {
   JsonValue root;
-  TreeEvents events(root, max_depth);
+  TreeEvents events(root, limits);
   bool good = false;
   try {
     good = nlohmann::json::sax_parse(text.begin(), text.end(), &events);

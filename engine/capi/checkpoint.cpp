@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
@@ -339,14 +340,16 @@ plait_error* plait_checkpoint_convert(plait_engine* engine, const char* checkpoi
     uint64_t total = 0;
     for (const TensorRecord& t : from.tensors())
       if (o.no_optimizer == 0 || is_parameter(t)) total += tensor_bytes(t);
-    const Rewritten done =
-        rewrite_checkpoint(files, from, out, {o.shards, o.max_shard_bytes, o.no_optimizer == 0},
-                           progress_of(o.progress, o.user, total));
-    JsonWriter w;
-    w.object().field("schema", 1).field("checkpoint", from.path());
-    w.field("step", from.state().step).texts("files", done.files);
-    w.field("tensors", done.tensors).field("bytes", done.bytes);
-    *json = new_text(w.end_object().text());
+    std::unique_ptr<plait_text> text;  // complete before the checkpoint appears
+    rewrite_checkpoint(files, from, out, {o.shards, o.max_shard_bytes, o.no_optimizer == 0},
+                       progress_of(o.progress, o.user, total), [&](const Rewritten& done) {
+                         JsonWriter w;
+                         w.object().field("schema", 1).field("checkpoint", from.path());
+                         w.field("step", from.state().step).texts("files", done.files);
+                         w.field("tensors", done.tensors).field("bytes", done.bytes);
+                         text.reset(new_text(w.end_object().text()));
+                       });
+    *json = text.release();
   });
 }
 

@@ -1,5 +1,6 @@
 // Parses a manifest. Its checksum is verified before anything is parsed.
 #include <algorithm>
+#include <exception>
 
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
@@ -153,17 +154,11 @@ TensorRecord read_tensor(const JsonReader& at, Slices expected) {
   return t;
 }
 
-Json parse_body(std::string_view body, const std::string& where) {
-  try {
-    return parse_json(std::string(body) + "}");
-  } catch (const Error& e) {
-    fail_data("[checkpoint] " + where + ": the manifest " + e.text());
-  }
-}
+// What exists of a text of this size at a time. A record of a file or a tensor is dropped when it has
+// been read, so this bounds settings, and one tensor: as much of each as an engine writes.
+size_t max_values(size_t bytes) { return 32'768 + bytes / 48; }
 
-Manifest parse(std::string_view text, const std::string& where, Slices expected) {
-  const Json json = parse_body(unseal_manifest(text, where), where);
-  const JsonReader root(json, "", where);
+void check_version(const JsonReader& root, const std::string& where) {
   const int64_t version = root.number("format_version");
   if (version > kFormatVersion)
     fail(PLAIT_ERR_UNIMPLEMENTED,
@@ -172,8 +167,83 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
               where.c_str(), static_cast<long long>(version),
               static_cast<long long>(kFormatVersion)));
   if (version < 1) root.wrong("format_version", "1 or more");
+}
+
+// Takes the records of a manifest one by one, so that they are not in memory twice.
+class RecordReader {
+ public:
+  RecordReader(Manifest& manifest, const std::string& where, Slices expected)
+      : manifest_(manifest), where_(where), expected_(expected) {}
+
+  bool take(const Json& root, const std::string& key, const Json& item) {
+    try {
+      if (!checked_) check_version(JsonReader(root, "", where_), where_);  // it is the first key
+      checked_ = true;
+      return take(key, item);
+    } catch (...) {
+      thrown_ = std::current_exception();
+      throw;
+    }
+  }
+  void rethrow() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  bool take(const std::string& key, const Json& item) {
+    if (key == "files") {
+      const JsonReader one(item, "files.", where_);
+      check_number(manifest_.files.size(), "files", one);
+      manifest_.files.push_back({one.file_name("name"), one.word("size"), one.hash("xxh3_128")});
+      return true;
+    }
+    if (key != "tensors") return false;
+    const JsonReader one(item, "tensors.", where_);
+    check_number(manifest_.tensors.size(), "tensors", one);
+    manifest_.tensors.push_back(read_tensor(one, expected_));
+    return true;
+  }
+  void check_number(size_t n, const char* list, const JsonReader& one) const {
+    if (n == kMaxTensors)
+      one.wrong(
+          "", (std::string("one of at most ") + std::to_string(kMaxTensors) + " " + list).c_str());
+  }
+
+  Manifest& manifest_;
+  const std::string& where_;
+  const Slices expected_;
+  bool checked_ = false;
+  std::exception_ptr thrown_;
+};
+
+Json parse_body(std::string_view body, const std::string& where, RecordReader& records) {
+  JsonLimits limits;
+  limits.max_values = max_values(body.size());
+  limits.take = [&records](const Json& root, const std::string& key, const Json& item) {
+    return records.take(root, key, item);
+  };
+  try {
+    return parse_json(std::string(body) + "}", limits);
+  } catch (const Error& e) {
+    records.rethrow();
+    fail_data("[checkpoint] " + where + ": the manifest " + e.text());
+  }
+}
+
+void refuse_twins(const Manifest& manifest, const std::string& where) {
+  for (size_t i = 1; i < manifest.tensors.size(); ++i)
+    if (manifest.tensors[i].name == manifest.tensors[i - 1].name)
+      fail_data("[checkpoint] " + where + ": tensor '" + printable(manifest.tensors[i].name) +
+                "' is in the manifest twice");
+}
+
+Manifest parse(std::string_view text, const std::string& where, Slices expected) {
   Manifest manifest;
-  manifest.format_version = version;
+  RecordReader records(manifest, where, expected);
+  const Json json = parse_body(unseal_manifest(text, where), where, records);
+  const JsonReader root(json, "", where);
+  check_version(root, where);
+  manifest.format_version = root.number("format_version");
   manifest.state = read_state(root);
   if (root.json().find("lineage")) {  // absent in checkpoints of older engines
     const JsonReader lineage = root.object("lineage");
@@ -181,19 +251,14 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
     manifest.state.lineage = lineage.text("id");
     manifest.state.lineage_from = lineage.number("from");
   }
-  for (const Json& file : root.list("files", kMaxTensors)) {
-    const JsonReader one(file, "files.", where);
-    manifest.files.push_back({one.file_name("name"), one.word("size"), one.hash("xxh3_128")});
-  }
-  for (const Json& tensor : root.list("tensors", kMaxTensors))
-    manifest.tensors.push_back(read_tensor(JsonReader(tensor, "tensors.", where), expected));
+  // What is left in them is no record.
+  for (const char* key : {"files", "tensors"})
+    for (const Json& item : root.list(key, kMaxTensors))
+      JsonReader(item, std::string(key) + ".", where);
   if (expected == Slices::kSome) return manifest;
-  const auto by_name = [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; };
-  std::sort(manifest.tensors.begin(), manifest.tensors.end(), by_name);
-  for (size_t i = 1; i < manifest.tensors.size(); ++i)
-    if (manifest.tensors[i].name == manifest.tensors[i - 1].name)
-      fail_data("[checkpoint] " + where + ": tensor '" + printable(manifest.tensors[i].name) +
-                "' is in the manifest twice");
+  std::sort(manifest.tensors.begin(), manifest.tensors.end(),
+            [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; });
+  refuse_twins(manifest, where);
   return manifest;
 }
 

@@ -11,15 +11,17 @@ void write_new(FileSystem& files, const std::string& out, const char* part, cons
   if (files.exists(out) || files.is_link(out))
     fail_invalid(prefix + "'" + out + "' exists; remove it, or choose another name");
   const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
-  const std::string* made = &hidden;
+  bool named = false;
   try {
     write(hidden);
     files.rename(hidden, out);
-    made = &out;
+    named = true;
     files.sync_folder(folder_of(out));
   } catch (...) {
     try {
-      files.remove_all(*made);
+      // First what needs no memory, which may be what is missing.
+      if (named) files.rename(out, hidden);
+      files.remove_all(hidden);
     } catch (const std::exception&) {
       // The first error counts.
     }

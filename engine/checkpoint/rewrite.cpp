@@ -79,8 +79,13 @@ class Rewriter {
     files_.sync_folder(folder);
   }
 
-  const Manifest& manifest() const { return manifest_; }
-  const std::vector<std::string>& names() const { return names_; }
+  Rewritten done(const std::string& out) const {
+    Rewritten done;
+    for (const TensorRecord& t : manifest_.tensors) done.bytes += tensor_bytes(t);
+    done.tensors = manifest_.tensors.size();
+    for (const std::string& name : names_) done.files.push_back(join_path(out, name));
+    return done;
+  }
 
  private:
   Records parameters(bool wanted) const {
@@ -153,8 +158,9 @@ void make_parents(FileSystem& files, const std::string& folder) {
 
 }  // namespace
 
-Rewritten rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
-                             const RewriteSettings& settings, const Progress& progress) {
+void rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
+                        const RewriteSettings& settings, const Progress& progress,
+                        const std::function<void(const Rewritten&)>& tell) {
   if (settings.shards > 0 && settings.max_shard_bytes > 0)
     fail_invalid("[checkpoint] a number of shards and their size are both given; give one");
   if (files.exists(out) || files.is_link(out))
@@ -163,12 +169,10 @@ Rewritten rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const st
   Rewriter rewriter(files, from, settings, progress);
   write_new(files, out, "checkpoint",
             "'" + from.path() + "' could not be rewritten to '" + out + "'",
-            [&](const std::string& hidden) { rewriter.write(hidden); });
-  Rewritten done;
-  for (const TensorRecord& t : rewriter.manifest().tensors) done.bytes += tensor_bytes(t);
-  done.tensors = rewriter.manifest().tensors.size();
-  for (const std::string& name : rewriter.names()) done.files.push_back(join_path(out, name));
-  return done;
+            [&](const std::string& hidden) {
+              rewriter.write(hidden);
+              if (tell) tell(rewriter.done(out));
+            });
 }
 
 }  // namespace plait::checkpoint

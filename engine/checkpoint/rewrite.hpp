@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,11 @@ struct Rewritten {
 // numbers. Folders above `out` are made. It appears complete or not at all, and is durable on
 // return. Reads and writes tensors in pieces, and compares their checksums: `from` need not be
 // verified.
+// tell: called when all is written, before it appears.
 // Errors: PLAIT_ERR_INVALID when `out` exists, or for both limits at once; PLAIT_ERR_DATA for
-// damage; PLAIT_ERR_IO; those of `progress`.
-Rewritten rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
-                             const RewriteSettings& settings, const Progress& progress);
+// damage; PLAIT_ERR_IO; those of `progress` and `tell`.
+void rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
+                        const RewriteSettings& settings, const Progress& progress,
+                        const std::function<void(const Rewritten&)>& tell = {});
 
 }  // namespace plait::checkpoint

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "engine/base/error.hpp"
 
 namespace {
@@ -68,6 +71,43 @@ TEST_CASE("what is not JSON, or too deep, is refused") {
   CHECK(refusal("[[[1]]]", 3) == "");
   CHECK(refusal("[[[1]]]", 2) == "is nested too deeply");
   CHECK(refusal(std::string(100000, '[')) == "is nested too deeply");
+}
+
+TEST_CASE("items of the root's lists are taken as they are read") {
+  std::vector<std::string> taken;
+  plait::JsonLimits limits;
+  limits.take = [&](const JsonValue& root, const std::string& key, const JsonValue& item) {
+    taken.push_back(plait::json_text(root.items[0]) + " " + key + " " + plait::json_text(item));
+    return key != "kept";
+  };
+  const JsonValue v = parse_json(
+      R"({"v": 7, "a": [{"x": [{"y": 1}]}, [2, 3], 4, {}], "kept": [{"z": 5}], "o": {"l": [{}]}})",
+      limits);
+  CHECK(taken == std::vector<std::string>{"7 a {\"x\":[{\"y\":1}]}", "7 a [2,3]", "7 a {}",
+                                          "7 kept {\"z\":5}"});
+  CHECK(plait::json_text(v) == R"({"v":7,"a":[4],"kept":[{"z":5}],"o":{"l":[{}]}})");
+  taken.clear();
+  CHECK(parse_json("[[{}], [1]]", limits).items.size() == 2);  // the root is no object
+  CHECK(taken.empty());
+  limits.take = [](const JsonValue&, const std::string&, const JsonValue&) -> bool { throw 7; };
+  CHECK_THROWS_AS(parse_json(R"({"a": [{}]})", limits), int);
+}
+
+TEST_CASE("values that exist at a time are counted") {
+  plait::JsonLimits limits;
+  limits.max_values = 7;
+  CHECK_NOTHROW(parse_json("[1, 2, [3], {\"a\": 4}]", limits));
+  CHECK_THROWS_AS(parse_json("[1, 2, [3], {\"a\": 4}, 5]", limits), Error);
+  const std::string many = R"({"a": [{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 5}]})";
+  CHECK_THROWS_AS(parse_json(many, limits), Error);
+  limits.take = [](const JsonValue&, const std::string&, const JsonValue&) { return true; };
+  CHECK(parse_json(many, limits).find("a")->items.empty());
+  try {
+    parse_json("[1,2,3,4,5,6,7]", limits);
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.text() == "has too many values for its size");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // The n-th allocation fails, for one n after another: every call returns a typed error, leaks
 // nothing, and works again afterwards. PLAIT_TEST_ALL=1 tries every n, otherwise an even sample.
+#include <plait/checkpoint.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -246,6 +249,42 @@ TEST_CASE("no memory in a load: the error names the file, and the session stays 
   sweep([&] { return plait_session_load(bench.s, saved.c_str()); }, 500, true, saved.c_str(), 0.9);
   sweep([&] { return plait_session_load_parameters(bench.s, saved.c_str()); }, 200, true,
         saved.c_str(), 0.9);
+}
+
+TEST_CASE("no memory while checkpoints are listed, verified, compared and rewritten") {
+  Bench bench;
+  const host::TempFolder folder;
+  const std::string saved = folder / "saved", out = folder / "out";
+  const std::string written[] = {out + "/MANIFEST.json", out + "/model.safetensors",
+                                 out + "/optimizer.safetensors"};
+  bench.open();
+  host::check(plait_session_save(bench.s, saved.c_str()));
+  const auto json = [](const auto& call) {
+    return [call] {
+      plait_text* t = nullptr;
+      return drop(call(&t), t);
+    };
+  };
+  plait_engine* e = bench.engine;
+  const std::string one = saved + "/step-0000000000";
+  sweep(json([&](plait_text** t) { return plait_checkpoint_list(e, saved.c_str(), t); }), 150);
+  sweep(json([&](plait_text** t) { return plait_checkpoint_describe(e, saved.c_str(), t); }), 150);
+  sweep(json([&](plait_text** t) {
+          return plait_checkpoint_verify(e, one.c_str(), nullptr, nullptr, t);
+        }),
+        150);
+  sweep(json([&](plait_text** t) {
+          return plait_checkpoint_compare(e, one.c_str(), saved.c_str(), 0, nullptr, nullptr, t);
+        }),
+        150);
+  sweep(json([&](plait_text** t) {
+          plait_error* error = plait_checkpoint_convert(e, one.c_str(), out.c_str(), nullptr, t);
+          g_touched += error && ::access(out.c_str(), F_OK) == 0;
+          for (const std::string& file : written) ::unlink(file.c_str());  // needs no memory
+          ::rmdir(out.c_str());
+          return error;
+        }),
+        100);
 }
 
 TEST_CASE("no memory while an experiment is read from a file") {

@@ -1,0 +1,152 @@
+// The memory that hostile files can make a reader take: at most 8 times their size, and 16 MiB.
+#include <fcntl.h>
+#include <plait/base.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "engine/base/error.hpp"
+#include "engine/checkpoint/manifest.hpp"
+#include "engine/checkpoint/safetensors.hpp"
+
+// Sanitizers keep what was freed, and shadow what is used.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+namespace {
+
+using namespace plait::checkpoint;
+
+uint64_t kib_of(const char* key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(key))
+      return std::strtoull(line.c_str() + std::string(key).size(), nullptr, 10);
+  return 0;
+}
+
+// The memory in bytes that f() adds to this process at its peak, in a child of it. f() reads a
+// file; that it refuses it is as good.
+uint64_t peak_of(const std::function<void()>& f) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const int reset = ::open("/proc/self/clear_refs", O_WRONLY);  // the peak is the size now
+    uint64_t bytes = UINT64_MAX;
+    if (reset >= 0 && ::write(reset, "5", 1) == 1) {
+      const uint64_t before = kib_of("VmHWM:");
+      try {
+        f();
+      } catch (const plait::Error&) {
+        // Refused.
+      }
+      bytes = (kib_of("VmHWM:") - before) * 1024;
+    }
+    _exit(::write(ends[1], &bytes, sizeof bytes) == sizeof bytes ? 0 : 1);
+  }
+  ::close(ends[1]);
+  uint64_t bytes = UINT64_MAX;
+  CHECK(::read(ends[0], &bytes, sizeof bytes) == sizeof bytes);
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return bytes;
+}
+
+std::string repeated(int n, const std::function<std::string(int)>& one) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all += (i ? "," : "") + one(i);
+  return all;
+}
+
+// A manifest with a matching checksum in which `from` has become `to`.
+std::string changed(const std::string& from, const std::string& to) {
+  Manifest m;
+  m.state.engine_version = "0.1.0";
+  std::string body(unseal_manifest(manifest_text(m), "m"));
+  const size_t at = body.find(from);
+  REQUIRE(at != std::string::npos);
+  return seal_manifest(body.replace(at, from.size(), to));
+}
+
+void check_manifest(const char* what, const std::string& text) {
+  const uint64_t peak = peak_of([&] { parse_manifest(text, "m"); });
+  MESSAGE(std::string(what) << ": " << text.size() << " bytes, " << peak << " at the peak");
+  CHECK(peak <= 8 * text.size() + (16u << 20));
+}
+
+void check_header(const char* what, const std::string& json) {
+  std::string text(8, '\0');
+  for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(json.size() >> (8 * i) & 0xFF);
+  text += json;
+  const uint64_t peak = peak_of([&] { parse_safetensors(text, text.size(), "f"); });
+  MESSAGE(std::string(what) << ": " << text.size() << " bytes, " << peak << " at the peak");
+  CHECK(peak <= 8 * text.size() + (16u << 20));
+}
+
+const std::string kHash(32, '0');
+
+}  // namespace
+
+TEST_CASE("hostile manifests take memory in proportion to their size") {
+  const auto number = [](int i) { return std::to_string(i); };
+  check_manifest("settings",
+                 changed("\"settings\": {}", "\"settings\": {" + repeated(200'000, [&](int i) {
+                                               return "\"" + number(i) + "\":\"\"";
+                                             }) + "}"));
+  check_manifest("cursors",
+                 changed("\"cursors\": {}", "\"cursors\": {" + repeated(200'000, [&](int i) {
+                                              return "\"" + number(i) + "\":0";
+                                            }) + "}"));
+  check_manifest("files", changed("\"files\": []", "\"files\": [" + repeated(50'000, [&](int i) {
+                                                     return "{\"name\":\"" + number(i) +
+                                                            "\",\"size\":0,\"xxh3_128\":\"" +
+                                                            kHash + "\"}";
+                                                   }) + "]"));
+  const std::string slice =
+      R"({"file":"f","key":"k","offset":[0],"extent":[0],"xxh3_128":")" + kHash + "\"}";
+  check_manifest("tensors",
+                 changed("\"tensors\": []", "\"tensors\": [" + repeated(50'000, [&](int i) {
+                                              return "{\"name\":\"" + number(i) +
+                                                     R"(","dtype":"F32","shape":[0],"slices":[)" +
+                                                     slice + "]}";
+                                            }) + "]"));
+  check_manifest("slices", changed("\"tensors\": []",
+                                   "\"tensors\": [" + repeated(50, [&](int i) {
+                                     return "{\"name\":\"" + number(i) +
+                                            R"(","dtype":"F32","shape":[0],"slices":[)" +
+                                            repeated(1024, [&](int) { return slice; }) + "]}";
+                                   }) + "]"));
+  check_manifest("numbers",
+                 changed("\"extra\": {}", "\"extra\": {\"a\":[" + repeated(1'000'000, [](int) {
+                                            return std::string("1");
+                                          }) + "]}"));
+  check_manifest("nesting", changed("\"extra\": {}",
+                                    "\"extra\": {\"a\":" + std::string(1'000'000, '[') + "}"));
+  check_manifest("a shape", changed("\"tensors\": []",
+                                    R"("tensors": [{"name":"t","dtype":"F32","shape":[)" +
+                                        repeated(1'000'000, [](int) { return std::string("1"); }) +
+                                        R"(],"slices":[]}])"));
+}
+
+TEST_CASE("hostile headers of safetensors take memory in proportion to their size") {
+  check_header("entries", "{" + repeated(200'000, [](int i) {
+                            return "\"" + std::to_string(i) +
+                                   R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+                          }) + "}");
+  check_header("metadata", "{\"__metadata__\":{" + repeated(500'000, [](int i) {
+                             return "\"" + std::to_string(i) + "\":\"\"";
+                           }) + "}}");
+  check_header("shapes", "{\"t\":{\"dtype\":\"F32\",\"shape\":[" + repeated(2'000'000, [](int) {
+                           return std::string("0");
+                         }) + "],\"data_offsets\":[0,0]}}");
+  check_header("nesting", std::string(2'000'000, '['));
+}
+
+#endif
