@@ -50,8 +50,9 @@ Bar::Bar(const Terminal& terminal, std::string what)
       utf8_(terminal.utf8()),
       shown_(terminal.progress() && terminal.stderr_is_terminal()) {}
 
-Bar::~Bar() {
+void Bar::clear() {
   if (on_screen_) std::fputs("\r\033[K", stderr);
+  on_screen_ = false;
 }
 
 void Bar::update(uint64_t done, uint64_t total) {

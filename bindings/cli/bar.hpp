@@ -17,11 +17,13 @@ std::string bar_text(const std::string& what, uint64_t done, uint64_t total, dou
 class Bar {
  public:
   Bar(const Terminal& terminal, std::string what);
-  ~Bar();  // erases the line
+  ~Bar() { clear(); }
   Bar(const Bar&) = delete;
   Bar& operator=(const Bar&) = delete;
   // Cheap when it is too early to redraw.
   void update(uint64_t done, uint64_t total);
+  // Erases the line, for other text; the next update draws it again.
+  void clear();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -15,16 +15,20 @@ namespace {
 
 class Verify {
  public:
-  explicit Verify(Context& context) : context_(context), engine_(context.open_engine()) {}
+  explicit Verify(Context& context)
+      : context_(context), engine_(context.open_engine()), bar_(context.terminal, "verifying") {}
 
   int run(const std::vector<std::string>& places) {
+    std::vector<Json> all;
     for (const std::string& place : places) {
       const Json listed = Json::parse(list_checkpoints(engine_, place)).at("checkpoints");
       if (listed.empty())
         throw CliError(kUsage, "[checkpoint] there are no checkpoints in '" + place +
                                    "'; name a checkpoint, a run directory, or a folder of runs");
-      for (const Json& c : listed) one(c);
+      all.insert(all.end(), listed.begin(), listed.end());
     }
+    for (const Json& c : all) total_ += c.at("bytes").get<uint64_t>();
+    for (const Json& c : all) one(c);
     context_.terminal.record({{"event", "done"}, {"intact", intact_}, {"damaged", damaged_}});
     if (damaged_ == 0) return kOk;
     throw CliError(kFailed, strf("[checkpoint] %d of %d checkpoints %s damaged", damaged_,
@@ -38,15 +42,15 @@ class Verify {
       // No checkpoint: nothing ever reads it, and the next save removes it.
       context_.terminal.note("[checkpoint] " + path +
                              " is not committed: an interrupted save, or one in progress");
-      return;
+    } else {
+      const Json done = Json::parse(verify_checkpoint(engine_, path, [&](uint64_t bytes, uint64_t) {
+        bar_.update(done_ + bytes, total_);
+        return stop_.asked();
+      }));
+      bar_.clear();
+      tell(done);
     }
-    Bar bar(context_.terminal, "verifying " + c.at("name").get<std::string>());
-    const Json done =
-        Json::parse(verify_checkpoint(engine_, path, [&](uint64_t bytes, uint64_t total) {
-          bar.update(bytes, total);
-          return stop_.asked();
-        }));
-    tell(done);
+    done_ += c.at("bytes").get<uint64_t>();
   }
 
   void tell(const Json& done) {
@@ -70,6 +74,8 @@ class Verify {
   Context& context_;
   Engine engine_;
   StopRequest stop_;
+  Bar bar_;
+  uint64_t done_ = 0, total_ = 0;  // bytes of all checkpoints
   int intact_ = 0, damaged_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// The memory that hostile files can make a reader take: at most 8 times their size, and 16 MiB.
+// The memory that readers take at their peak: of a hostile file at most 8 times its size and 16 MiB;
+// of a large checkpoint that is verified, compared or rewritten a fixed amount.
 #include <fcntl.h>
 #include <plait/base.h>
 #include <sys/wait.h>
@@ -12,8 +13,12 @@
 #include <string>
 
 #include "engine/base/error.hpp"
+#include "engine/checkpoint/compare.hpp"
 #include "engine/checkpoint/manifest.hpp"
+#include "engine/checkpoint/rewrite.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "engine/checkpoint/verify.hpp"
+#include "tests/unit/checkpoint/sharded.hpp"
 
 // Sanitizers keep what was freed, and shadow what is used.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -30,8 +35,8 @@ uint64_t kib_of(const char* key) {
   return 0;
 }
 
-// The memory in bytes that f() adds to this process at its peak, in a child of it. f() reads a
-// file; that it refuses it is as good.
+// The memory in bytes that f() adds to this process at its peak, in a child of it; an error of the
+// file is as good as success.
 uint64_t peak_of(const std::function<void()>& f) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -55,7 +60,9 @@ uint64_t peak_of(const std::function<void()>& f) {
   uint64_t bytes = UINT64_MAX;
   CHECK(::read(ends[0], &bytes, sizeof bytes) == sizeof bytes);
   ::close(ends[0]);
-  ::waitpid(child, nullptr, 0);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
   return bytes;
 }
 
@@ -147,6 +154,40 @@ TEST_CASE("hostile headers of safetensors take memory in proportion to their siz
                            return std::string("0");
                          }) + "],\"data_offsets\":[0,0]}}");
   check_header("nesting", std::string(2'000'000, '['));
+}
+
+namespace {
+
+struct Scratch {
+  std::string path = "/tmp/plait-test-XXXXXX";
+  Scratch() { REQUIRE(::mkdtemp(path.data())); }
+  ~Scratch() { plait::FileSystem::posix().remove_all(path); }
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint that is looked at takes no memory of its size") {
+  const Scratch folder;
+  plait::FileSystem& files = plait::FileSystem::posix();
+  Lines lines;
+  const Sample sample(1, 7 * 1'000'000);
+  const std::string one = CheckpointWriter(files, folder.path + "/one", 0, lines.log)
+                              .save(sample.state(), sample.tensors());
+  const std::string four = save_sharded(files, folder.path + "/four", 0, lines.log, sample, 4);
+  constexpr uint64_t kMost = 16u << 20;  // of 53 MiB in each
+  CHECK(peak_of([&] {
+          if (!verify_checkpoint(files, four, {}).faults.empty()) _exit(2);
+        }) < kMost);
+  CHECK(peak_of([&] {
+          const Checkpoint a(files, one, Checkpoint::Verify::kLater);
+          const Checkpoint b(files, four, Checkpoint::Verify::kLater);
+          if (!compare_checkpoints(a, b, Compared::kEverything, {}).equal()) _exit(2);
+        }) < kMost);
+  CHECK(peak_of([&] {
+          const Checkpoint from(files, four, Checkpoint::Verify::kLater);
+          rewrite_checkpoint(files, from, folder.path + "/out", {}, {});
+        }) < kMost);
+  CHECK(sample.equals(Checkpoint(files, folder.path + "/out")));
 }
 
 #endif
