@@ -8,7 +8,8 @@
  * (plait_session_save(), plait_session_load()), and their weights given to other programs by
  * plait_checkpoint_export(). What the functions return is JSON, "schema": 1; plait_text_free() frees
  * it. `checkpoint` is as in plait_session_load(): a checkpoint, one of the files best and latest
- * in ckpt/, or a folder of checkpoints or a run directory, of which the newest is taken.
+ * in ckpt/, or a folder of checkpoints or a run directory, of which the newest
+ * complete one is taken.
  *
  * The conventions of base.h and plait.h apply. */
 #ifndef PLAIT_CHECKPOINT_H
