@@ -212,7 +212,11 @@ class Converted(Checkpoints):
                 self.assertEqual(sorted(numbers[0]), [6, 7, 8, 9, 10])
                 self.assertEqual(numbers[0], numbers[1])
                 self.expect(0, "checkpoint", "diff", f"{name}-whole-{len(layout)}", f"{name}-parts-{len(layout)}")
+            # As the manual says, with nothing but the checkpoint.
+            shutil.copytree(self.folder / f"{name}-whole", self.folder / f"{name}-away")
+            self.expect(0, "run", f"{name}-away/ckpt/step-0000000005/run.toml", "--run-dir", f"{name}-away", "--resume", "must", "-q")
             uninterrupted = self.losses(name)
+            self.assertEqual(self.losses(f"{name}-away"), self.losses(f"{name}-whole-{len(words)}"))
             self.assertEqual({step: uninterrupted[step] for step in range(6, 11)}, self.losses(f"{name}-whole-{len(words)}"))
 
     def test_shards_and_what_they_are_good_for(self):
