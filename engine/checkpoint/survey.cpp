@@ -191,9 +191,15 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
   if (!faults.empty())
     fail_data("[checkpoint] no checkpoint in '" + place +
               "' is intact; restore one from a backup:" + faults);
-  fail_not_found("[checkpoint] '" + place +
-                 "' is not a checkpoint and contains none; name a run directory, its ckpt/ folder, "
-                 "or a step-... folder or the file best inside");
+  const char* const kNameOne =
+      "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
+  if (!found.checkpoints.empty())
+    fail_not_found("[checkpoint] '" + place + "' holds checkpoints of several runs, such as '" +
+                   found.checkpoints[0].path + "'" + kNameOne);
+  if (Weights::is_folder_of_weights(files, place))
+    fail_not_found("[checkpoint] '" + place +
+                   "' holds weights alone, without the manifest of a checkpoint" + kNameOne);
+  fail_not_found("[checkpoint] '" + place + "' is not a checkpoint and contains none" + kNameOne);
 }
 
 BestValue best_value(const RunState& state) {

@@ -182,6 +182,10 @@ class Compared(Checkpoints):
 
     def test_failures_are_no_differences(self):
         self.train("one", steps=2)
+        self.train("runs/x", steps=1)
+        self.fails(2, ["checkpoint", "diff", "one", "runs"], "'runs' holds checkpoints of several runs, such as 'runs/x/ckpt/step-0000000001'")
+        self.expect(0, "export", "one", "hf")
+        self.fails(2, ["checkpoint", "diff", "one", "hf"], "'hf' holds weights alone, without the manifest of a checkpoint")
         shutil.copytree(self.folder / "one", self.folder / "two")
         self.flip("two/ckpt/step-0000000002/model.safetensors")
         done = self.fails(2, ["checkpoint", "diff", "one", "two"], "does not match its checksum")
