@@ -124,12 +124,13 @@ TEST_CASE("hostile manifests take memory in proportion to their size") {
                                                      R"(","dtype":"F32","shape":[0],"slices":[)" +
                                                      slice + "]}";
                                             }) + "]"));
-  check_manifest("slices", changed("\"tensors\": []",
-                                   "\"tensors\": [" + repeated(50, [&](int i) {
-                                     return "{\"name\":\"" + number(i) +
-                                            R"(","dtype":"F32","shape":[0],"slices":[)" +
-                                            repeated(1024, [&](int) { return slice; }) + "]}";
-                                   }) + "]"));
+  check_manifest("slices",
+                 changed("\"tensors\": []",
+                         "\"tensors\": [" + repeated(50, [&](int i) {
+                           return "{\"name\":\"" + number(i) +
+                                  R"(","dtype":"F32","shape":[0],"slices":[)" +
+                                  repeated(1024, [&](int) { return std::string(slice); }) + "]}";
+                         }) + "]"));
   check_manifest("numbers",
                  changed("\"extra\": {}", "\"extra\": {\"a\":[" + repeated(1'000'000, [](int) {
                                             return std::string("1");
