@@ -22,6 +22,8 @@ Json json_number(double value) {
   return std::isfinite(value) ? Json(value) : Json(infinite_text(value));
 }
 
+bool is_infinite(const Json& value) { return value == "nan" || value == "inf" || value == "-inf"; }
+
 bool is_line_key(const std::string& name) {
   return name == "schema" || name == "step" || name == "time" || name == "elapsed_s" ||
          name == "event";

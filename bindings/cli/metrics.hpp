@@ -17,6 +17,7 @@ std::string metric_text(double value);
 bool is_line_key(const std::string& name);
 // A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.
 double number(const Json& value);
+bool is_infinite(const Json& value);  // such a string
 Json json_number(double value);
 
 }  // namespace plait::cli

@@ -10,32 +10,21 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/line_reader.hpp"
 #include "bindings/cli/metrics.hpp"
 
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
-// The content of a regular file; "" where it cannot be read, or is longer than such a file is.
-std::string read_text(const std::string& path) {
-  constexpr std::uintmax_t kMost = 1 << 20;
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kMost) return "";
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMost, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
 // An object, which is empty where the file is absent or damaged.
 Json read_json(const std::string& path) {
-  Json json = Json::parse(read_text(path), nullptr, false);
+  Json json = Json::parse(read_small_file(path), nullptr, false);
   if (!json.is_object()) json = Json::object();
   return json;
 }
@@ -81,29 +70,10 @@ bool is_gone(const RunRecord& run) {
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
-  std::istringstream text(read_text(path));
+  std::istringstream text(read_small_file(path));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);)
     if (!line.empty()) lines.push_back(line);
-  return lines;
-}
-
-// The whole lines among the last `most` bytes of a file, as objects; `all`: they are all of it.
-std::vector<Json> last_lines(const std::string& path, std::streamoff most, bool& all) {
-  all = true;
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return {};
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return {};
-  const std::streamoff size = file.tellg(), from = std::max<std::streamoff>(0, size - most);
-  all = from == 0;
-  file.seekg(from);
-  std::vector<Json> lines;
-  std::string line;
-  if (from > 0) std::getline(file, line);  // it begins in the middle
-  while (std::getline(file, line))
-    if (Json json = Json::parse(line, nullptr, false); json.is_object())
-      lines.push_back(std::move(json));
   return lines;
 }
 
@@ -112,23 +82,12 @@ bool is_event(const Json& line, const char* name) {
   return at != line.end() && *at == name;
 }
 
-// Enough of the end to hold an evaluation, if there is one.
-std::vector<Json> newest_lines(const std::string& path) {
-  bool all = false;
-  for (std::streamoff most = 1 << 16;; most *= 8) {
-    std::vector<Json> lines = last_lines(path, most, all);
-    if (all || std::any_of(lines.begin(), lines.end(),
-                           [](const Json& line) { return is_event(line, "evaluate"); }))
-      return lines;
-  }
-}
-
-void add_values(const Json& line, const std::string& prefix, RunRecord& to) {
-  for (const auto& [name, value] : line.items()) {
-    if (is_line_key(name)) continue;
-    if (value.is_number() || value == "inf" || value == "-inf" || value == "nan")
-      to.values.emplace_back(prefix + name, number(value));
-  }
+std::vector<std::pair<std::string, double>> values_of(const Json& line, const std::string& prefix) {
+  std::vector<std::pair<std::string, double>> all;
+  for (const auto& [name, value] : line.items())
+    if (!is_line_key(name) && (value.is_number() || is_infinite(value)))
+      all.emplace_back(prefix + name, number(value));
+  return all;
 }
 
 }  // namespace
@@ -160,43 +119,68 @@ RunRecord read_run(const std::string& path) {
   return run;
 }
 
-void read_values(RunRecord& run) {
-  const std::vector<Json> lines = newest_lines(run.path + "/metrics.ndjson");
-  const Json *step = nullptr, *first = nullptr, *evaluation = nullptr;
-  for (const Json& line : lines) {
-    if (!line.contains("event")) {
-      step = &line;
-      if (!first) first = &line;
-    } else if (is_event(line, "resume")) {
-      first = nullptr;
-    } else if (is_event(line, "evaluate")) {
-      evaluation = &line;
-    }
-  }
-  run.values.clear();
-  if (step) {
-    add_values(*step, "", run);
-    get(*step, "elapsed_s", run.seconds);
-    int64_t at = 0;
-    get(*step, "step", at);
-    run.step = std::max(run.step, at);
-  }
-  if (step && first) {
-    double then = 0, now = 0;
-    int64_t from = 0, to = 0;
-    get(*first, "time", then);
-    get(*step, "time", now);
-    get(*first, "step", from);
-    get(*step, "step", to);
-    if (now > then)
-      run.steps_per_s = (static_cast<double>(to) - static_cast<double>(from)) / (now - then);
-  }
-  if (evaluation) {
+void NewestValues::add_step(const Json& line) {
+  // Enough lines for a rate that is steady, few enough for one that is of now.
+  constexpr size_t kRecent = 256;
+  constexpr double kKeep = 0.98;  // as of the progress bar
+  step_ = values_of(line, "");
+  get(line, "elapsed_s", seconds_);
+  get(line, "step", at_);
+  double time = 0;
+  get(line, "time", time);
+  recent_.emplace_back(time, at_);
+  if (recent_.size() > kRecent) recent_.pop_front();
+  const auto loss = line.find("loss");
+  if (loss == line.end() || !loss->is_number()) return;
+  weighted_loss_ = kKeep * weighted_loss_ + loss->get<double>();
+  weight_ = kKeep * weight_ + 1;
+}
+
+bool NewestValues::line(std::string_view text) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object()) return false;
+  if (!line.contains("event")) {
+    add_step(line);
+  } else if (is_event(line, "resume")) {
+    recent_.clear();
+  } else if (is_event(line, "evaluate")) {
     std::string dataset = "eval";
-    get(*evaluation, "dataset", dataset);
-    get(*evaluation, "step", run.evaluated_at);
-    add_values(*evaluation, dataset + "/", run);
+    get(line, "dataset", dataset);
+    get(line, "step", evaluated_at_);
+    evaluation_ = values_of(line, dataset + "/");
   }
+  return true;
+}
+
+double NewestValues::average_loss() const {
+  return weight_ > 0 ? weighted_loss_ / weight_ : std::nan("");
+}
+
+void NewestValues::write_to(RunRecord& run) const {
+  run.values = step_;
+  run.values.insert(run.values.end(), evaluation_.begin(), evaluation_.end());
+  run.seconds = seconds_;
+  run.step = std::max(run.step, at_);
+  run.evaluated_at = evaluated_at_;
+  run.steps_per_s = 0;
+  if (recent_.empty()) return;
+  const auto [then, from] = recent_.front();
+  const auto [now, to] = recent_.back();
+  if (now > then)
+    run.steps_per_s = (static_cast<double>(to) - static_cast<double>(from)) / (now - then);
+}
+
+std::string last_evaluation(const std::string& run) {
+  constexpr size_t kMost = 32 << 20;
+  return last_line_with(run + "/metrics.ndjson", "\"evaluate\"", kMost);
+}
+
+void read_values(RunRecord& run) {
+  NewestValues values;
+  values.line(last_evaluation(run.path));
+  LineReader lines(run.path + "/metrics.ndjson", kNewestBytes);
+  lines.read({[] {}, [&](std::string_view text) { return values.line(text); }});
+  values.write_to(run);
 }
 
 double value_of(const RunRecord& run, const std::string& name) {
@@ -205,10 +189,10 @@ double value_of(const RunRecord& run, const std::string& name) {
   return std::nan("");
 }
 
-std::vector<std::string> find_runs(const std::string& folder) {
-  if (is_run(folder)) return {folder};
+std::vector<FoundRun> find_started(const std::string& folder) {
   std::error_code error;
-  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  if (is_run(folder)) return {{fs::last_write_time(newest_environment(folder), error), folder}};
+  std::vector<FoundRun> found;
   for (auto at = fs::recursive_directory_iterator(
            folder, fs::directory_options::skip_permission_denied, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
@@ -216,15 +200,21 @@ std::vector<std::string> find_runs(const std::string& folder) {
     if (!at->is_directory(ignored)) continue;
     const std::string path = at->path().string();
     if (!is_run(path)) continue;
-    found.emplace_back(fs::last_write_time(newest_environment(path), ignored), path);
+    found.push_back({fs::last_write_time(newest_environment(path), ignored), path});
     at.disable_recursion_pending();
   }
   if (error)
     throw CliError(kUsage, "[cli] the runs in '" + folder + "' cannot be listed: " +
                                error.message() + "; name the folder of runs (run.out)");
-  std::sort(found.begin(), found.end());
+  std::sort(found.begin(), found.end(), [](const FoundRun& a, const FoundRun& b) {
+    return std::tie(a.started, a.path) < std::tie(b.started, b.path);
+  });
+  return found;
+}
+
+std::vector<std::string> find_runs(const std::string& folder) {
   std::vector<std::string> paths;
-  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  for (auto& [time, path] : find_started(folder)) paths.push_back(std::move(path));
   return paths;
 }
 

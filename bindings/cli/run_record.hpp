@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,29 @@ struct RunRecord {
   int64_t evaluated_at = 0;
 };
 
+// The newest values of a run, of the lines of its metrics.ndjson in their order.
+class NewestValues {
+ public:
+  // Adds a line. Returns whether it is one, rather than the beginning of one.
+  bool line(std::string_view text);
+  // Sets what a RunRecord has by read_values().
+  void write_to(RunRecord& run) const;
+  // The average of about the newest 50 losses, as the progress bar has it; nan: there is none.
+  double average_loss() const;
+
+ private:
+  using Values = std::vector<std::pair<std::string, double>>;
+  void add_step(const Json& line);
+  Values step_, evaluation_;
+  double seconds_ = 0, weighted_loss_ = 0, weight_ = 0;
+  int64_t at_ = 0, evaluated_at_ = 0;
+  std::deque<std::pair<double, int64_t>> recent_;  // Unix seconds and step, since a resume
+};
+// Enough of the end of metrics.ndjson for NewestValues.
+inline constexpr int64_t kNewestBytes = 1 << 16;
+// The line of the last evaluation, which may be further from the end; "": there is none.
+std::string last_evaluation(const std::string& run);
+
 // Whether the folder is a run directory, by its files.
 bool is_run(const std::string& path);
 // Reads status, environment and overrides. Never throws for files that are absent or damaged.
@@ -40,6 +66,12 @@ double value_of(const RunRecord& run, const std::string& name);
 // The run directories below a folder, or the one that it is; what was started or resumed last comes
 // last. Errors: CliError if the folder does not exist.
 std::vector<std::string> find_runs(const std::string& folder);
+// The same, with what their order is made of.
+struct FoundRun {
+  std::filesystem::file_time_type started;
+  std::string path;
+};
+std::vector<FoundRun> find_started(const std::string& folder);
 Json record_of(const RunRecord& run);
 // In one line, without control characters: what files hold may come from anywhere.
 std::string plain(std::string text);
