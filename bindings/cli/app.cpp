@@ -57,6 +57,7 @@ void set_up(CLI::App& app, Context& context) {
   add_status(app, context);
   add_compare(app, context);
   add_plot(app, context);
+  add_board(app, context);
   add_bind(app, context);
   add_new(app, context);
   add_eval(app, context);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bindings/cli/cells.hpp"
+
 namespace plait::cli {
 namespace {
 
@@ -131,24 +133,47 @@ class Canvas {
   std::vector<int> dots_, owner_;
 };
 
-std::string legend(const std::vector<Curve>& curves, const ChartOptions& options, bool letters) {
-  std::string text;
+// Dots cannot be told apart without color.
+bool draws_letters(const ChartOptions& options, bool several) {
+  return !options.utf8 || (several && !options.color);
+}
+
+std::string legend_mark(size_t i, const ChartOptions& options, bool letters) {
+  const std::string mark = letters ? std::string(1, kLetters[cycled(i)]) : options.utf8 ? "━" : "-";
+  return options.color ? std::string("\033[") + kColors[cycled(i)] + "m" + mark + "\033[0m" : mark;
+}
+
+// The names of all curves in one line. If they are too long, each has the same room; those of runs
+// differ at their end. If that is too little for a name, some curves have none.
+std::string legend(const std::vector<Curve>& curves, const ChartOptions& options, bool letters,
+                   int columns) {
+  constexpr int kMark = 2, kBetween = 3, kLeast = 6;
+  std::vector<size_t> named;
+  int used = -kBetween;
   for (size_t i = 0; i < curves.size(); ++i) {
     if (curves[i].name.empty()) continue;
-    const std::string mark = letters        ? std::string(1, kLetters[cycled(i)])
-                             : options.utf8 ? "━"
-                                            : "-";
-    text += (text.empty() ? "" : "   ");
-    text +=
-        options.color ? std::string("\033[") + kColors[cycled(i)] + "m" + mark + "\033[0m" : mark;
-    text += " " + curves[i].name;
+    named.push_back(i);
+    used += kMark + columns_of(curves[i].name, options.utf8) + kBetween;
   }
+  if (named.empty()) return "";
+  const int most = std::max((columns + kBetween) / (kMark + kLeast + kBetween), 1);
+  named.resize(std::min(named.size(), used > columns ? static_cast<size_t>(most) : named.size()));
+  const auto n = static_cast<int>(named.size());
+  const int room = used > columns ? (columns + kBetween) / n - kMark - kBetween : columns;
+  std::string text;
+  for (const size_t i : named)
+    text += (text.empty() ? "" : "   ") + legend_mark(i, options, letters) + " " +
+            cell(curves[i].name, std::max(room, 1), options.utf8, Cut::kBegin);
   return text;
 }
 
 std::string label(double value) { return strf("%.4g", value); }
 
 }  // namespace
+
+std::string chart_mark(size_t i, const ChartOptions& options, bool several) {
+  return legend_mark(i, options, draws_letters(options, several));
+}
 
 ChartOptions chart_options(const Terminal& terminal) {
   ChartOptions options;
@@ -168,9 +193,10 @@ void widen(double& low, double& high) {
 std::string chart_text(const std::vector<Curve>& curves, const ChartOptions& options) {
   const Frame frame(curves, options.log);
   if (frame.empty()) return "";
-  const bool letters = !options.utf8 || (curves.size() > 1 && !options.color);
-  const std::string names = legend(curves, options, letters);
-  const int rows = std::max(options.rows - 2 - (names.empty() ? 0 : 1), 2);
+  const bool letters = draws_letters(options, curves.size() > 1);
+  const bool named = std::any_of(curves.begin(), curves.end(),
+                                 [](const Curve& curve) { return !curve.name.empty(); });
+  const int rows = std::max(options.rows - 2 - (named ? 1 : 0), 2);
   std::vector<std::string> labels(static_cast<size_t>(rows));
   for (const int r : {0, (rows - 1) / 2, rows - 1})
     labels[static_cast<size_t>(r)] =
@@ -193,7 +219,8 @@ std::string chart_text(const std::vector<Curve>& curves, const ChartOptions& opt
   const auto used = static_cast<int>(first.size() + last.size());
   text += "\n" + std::string(wide + 2, ' ') + "step " + first +
           std::string(static_cast<size_t>(std::max(columns - used - 5, 1)), ' ') + last + "\n";
-  return names.empty() ? text : text + std::string(wide + 2, ' ') + names + "\n";
+  if (!named) return text;
+  return text + std::string(wide + 2, ' ') + legend(curves, options, letters, columns) + "\n";
 }
 
 }  // namespace plait::cli

@@ -27,7 +27,20 @@ void widen(double& low, double& high);
 // Text of `rows` lines at most, each ending in a newline; "" if there is nothing to draw.
 std::string chart_text(const std::vector<Curve>& curves, const ChartOptions& options);
 
+// What stands for curve i in a legend: one column.
+std::string chart_mark(size_t i, const ChartOptions& options, bool several);
+
+struct SvgOptions {
+  std::string title;
+  bool log = false;
+  // For a page that has title, legend, style and the ground: each curve is of a class "curve" with
+  // its number in data-run, and the ranges of the axes stand in data-x and data-y.
+  bool in_page = false;
+};
 // A picture of its own: white ground, or dark where the viewer prefers that.
-std::string chart_svg(const std::vector<Curve>& curves, const std::string& title, bool log);
+std::string chart_svg(const std::vector<Curve>& curves, const SvgOptions& options);
+// The color of curve i, readable on white and on dark ground; its dashes, "" for none.
+const char* svg_color(size_t i);
+const char* svg_dashes(size_t i);
 
 }  // namespace plait::cli

@@ -1,30 +1,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bindings/cli/cells.hpp"
 #include "bindings/cli/chart.hpp"
 #include "bindings/cli/terminal.hpp"
 
 namespace plait::cli {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 420, kLeft = 72, kRight = 16, kTop = 44, kBottom = 44;
+constexpr double kWidth = 720, kHeight = 420, kLeft = 72, kRight = 16, kBottom = 44;
+constexpr double kTop = 44, kTopInPage = 12;
 // Readable on white and on dark ground, and for people who do not see red and green apart (Okabe
 // and Ito 2008).
 constexpr const char* kStrokes[] = {"#0072b2", "#d55e00", "#009e73",
                                     "#cc79a7", "#e69f00", "#56b4e9"};
-constexpr size_t kMostPoints = 2000;  // of a curve; more are averaged
-
-std::string escaped(const std::string& text) {
-  std::string all;
-  for (const char c : text)
-    all += static_cast<unsigned char>(c) < 0x20 ? " "
-           : c == '&'                           ? "&amp;"
-           : c == '<'                           ? "&lt;"
-           : c == '>'                           ? "&gt;"
-           : c == '"'                           ? "&quot;"
-                                                : std::string(1, c);
-  return all;
-}
+// Of curves that have the same color.
+constexpr const char* kDashes[] = {"", "6 3", "2 3", "9 3 2 3"};
+constexpr size_t kMostPoints = 2000, kMostInPage = 500;  // of a curve; more are averaged
 
 // The round numbers 1, 2 and 5 times a power of ten, about n of them.
 std::vector<double> ticks(double low, double high, int n) {
@@ -60,20 +52,21 @@ std::string line(double x1, double y1, double x2, double y2) {
 std::string words(double x, double y, const char* anchor, const std::string& text,
                   const char* name = "") {
   return strf("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, name) +
-         escaped(text) + "</text>\n";
+         markup(text) + "</text>\n";
 }
 
 // (step, value) with neighbours averaged, as the axis of values has them.
-std::vector<std::pair<double, double>> drawn(const Curve& c, bool log) {
+std::vector<std::pair<double, double>> drawn(const Curve& c, const SvgOptions& options) {
   std::vector<std::pair<double, double>> all;
-  const size_t block = (c.points.size() + kMostPoints - 1) / kMostPoints;
+  const size_t most = options.in_page ? kMostInPage : kMostPoints;
+  const size_t block = (c.points.size() + most - 1) / most;
   for (size_t i = 0; i < c.points.size(); i += block) {
     double step = 0, value = 0, n = 0;
     for (size_t k = i; k < std::min(i + block, c.points.size()); ++k) {
       const auto& [at, v] = c.points[k];
-      if (log && !(v > 0)) continue;
+      if (options.log && !(v > 0)) continue;
       step += static_cast<double>(at);
-      value += log ? std::log10(v) : v;
+      value += options.log ? std::log10(v) : v;
       ++n;
     }
     if (n > 0) all.emplace_back(step / n, value / n);
@@ -91,52 +84,96 @@ constexpr const char* kStyle =
     "@media (prefers-color-scheme: dark) { svg { background: #16181d; color: #e6e6e6 } }\n"
     "</style>\n";
 
-}  // namespace
+using Drawn = std::vector<std::pair<double, double>>;
 
-std::string chart_svg(const std::vector<Curve>& curves, const std::string& title, bool log) {
-  std::vector<std::vector<std::pair<double, double>>> all;
+struct Axes {
+  Axis x, y;
+};
+
+// Of curves of which one has points at least.
+Axes axes_of(const std::vector<Drawn>& all, double top) {
   double low = INFINITY, high = -INFINITY, first = INFINITY, last = -INFINITY;
-  for (const Curve& c : curves) {
-    all.push_back(drawn(c, log));
-    for (const auto& [step, value] : all.back()) {
+  for (const Drawn& points : all)
+    for (const auto& [step, value] : points) {
       low = std::min(low, value);
       high = std::max(high, value);
       first = std::min(first, step);
       last = std::max(last, step);
     }
+  return {axis_of(first, last, kLeft, kWidth - kRight), axis_of(low, high, kHeight - kBottom, top)};
+}
+
+std::string grid(const Axes& axes, bool log) {
+  const auto& [x, y] = axes;
+  std::string svg;
+  for (const double v : ticks(y.low, y.high, 6)) {
+    svg += line(kLeft, y.at(v), kWidth - kRight, y.at(v));
+    svg += words(kLeft - 8, y.at(v) + 4, "end", strf("%.4g", log ? std::pow(10, v) : v));
   }
-  std::string svg = strf(
+  for (const double v : ticks(x.low, x.high, 7)) {
+    svg += line(x.at(v), y.end, x.at(v), y.begin);
+    svg += words(x.at(v), kHeight - kBottom + 18, "middle", strf("%.10g", v));
+  }
+  return svg + words((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", "step");
+}
+
+std::string curve_svg(const Drawn& points, const Axes& axes, size_t i, const SvgOptions& options) {
+  std::string look = strf("stroke=\"%s\"", svg_color(i));
+  if (*svg_dashes(i)) look += strf(" stroke-dasharray=\"%s\"", svg_dashes(i));
+  if (options.in_page) look += strf(" class=\"curve\" data-run=\"%zu\"", i);
+  const auto& [x, y] = axes;
+  if (points.size() == 1)
+    return strf("<circle r=\"3\" fill=\"none\" %s cx=\"%.1f\" cy=\"%.1f\"/>\n", look.c_str(),
+                x.at(points[0].first), y.at(points[0].second));
+  std::string svg = "<polyline " + look + " points=\"";
+  for (const auto& [step, value] : points) svg += strf("%.1f,%.1f ", x.at(step), y.at(value));
+  return svg + "\"/>\n";
+}
+
+std::string legend_svg(const std::vector<Curve>& curves) {
+  std::string svg;
+  double at = kLeft;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    if (curves[i].name.empty()) continue;
+    svg += strf("<rect x=\"%.1f\" y=\"32\" width=\"14\" height=\"3\" fill=\"%s\"/>\n", at,
+                svg_color(i));
+    svg += words(at + 20, 37, "start", curves[i].name);
+    at += 36 + 6.6 * static_cast<double>(curves[i].name.size());
+  }
+  return svg;
+}
+
+}  // namespace
+
+const char* svg_color(size_t i) { return kStrokes[i % std::size(kStrokes)]; }
+const char* svg_dashes(size_t i) { return kDashes[i / std::size(kStrokes) % std::size(kDashes)]; }
+
+std::string chart_svg(const std::vector<Curve>& curves, const SvgOptions& options) {
+  std::vector<Drawn> all;
+  for (const Curve& c : curves) all.push_back(drawn(c, options));
+  const bool any = std::any_of(all.begin(), all.end(), [](const Drawn& d) { return !d.empty(); });
+  std::string head = strf(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" "
-      "height=\"%g\" role=\"img\">\n",
+      "height=\"%g\" role=\"img\"",
       kWidth, kHeight, kWidth, kHeight);
-  svg += "<title>" + escaped(title) + "</title>\n" + kStyle;
-  svg += words(kLeft, 24, "start", title, " class=\"title\"");
-  if (low <= high) {
-    const Axis x = axis_of(first, last, kLeft, kWidth - kRight);
-    const Axis y = axis_of(low, high, kHeight - kBottom, kTop);
-    for (const double v : ticks(y.low, y.high, 6)) {
-      svg += line(kLeft, y.at(v), kWidth - kRight, y.at(v));
-      svg += words(kLeft - 8, y.at(v) + 4, "end", strf("%.4g", log ? std::pow(10, v) : v));
-    }
-    for (const double v : ticks(x.low, x.high, 7)) {
-      svg += line(x.at(v), kTop, x.at(v), kHeight - kBottom);
-      svg += words(x.at(v), kHeight - kBottom + 18, "middle", strf("%.10g", v));
-    }
-    svg += words((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", "step");
-    double legend = kLeft;
-    for (size_t i = 0; i < all.size(); ++i) {
-      const char* stroke = kStrokes[i % std::size(kStrokes)];
-      svg += strf("<polyline stroke=\"%s\" points=\"", stroke);
-      for (const auto& [step, value] : all[i]) svg += strf("%.1f,%.1f ", x.at(step), y.at(value));
-      svg += "\"/>\n";
-      if (curves[i].name.empty()) continue;
-      svg += strf("<rect x=\"%.1f\" y=\"32\" width=\"14\" height=\"3\" fill=\"%s\"/>\n", legend,
-                  stroke);
-      svg += words(legend + 20, 37, "start", curves[i].name);
-      legend += 36 + 6.6 * static_cast<double>(curves[i].name.size());
-    }
+  std::string body;
+  if (options.in_page)  // a <title> would be shown beside what the page's script shows
+    head += " class=\"chart\" aria-label=\"" + markup(options.title) + "\"";
+  else
+    body = "<title>" + markup(options.title) + "</title>\n" + kStyle +
+           words(kLeft, 24, "start", options.title, " class=\"title\"");
+  if (any) {
+    const Axes axes = axes_of(all, options.in_page ? kTopInPage : kTop);
+    if (options.in_page)
+      head += strf(" data-x=\"%g %g %.10g %.10g\" data-y=\"%g %g %.10g %.10g %d\"", axes.x.begin,
+                   axes.x.end, axes.x.low, axes.x.high, axes.y.begin, axes.y.end, axes.y.low,
+                   axes.y.high, options.log);
+    body += grid(axes, options.log);
+    for (size_t i = 0; i < all.size(); ++i)
+      if (!all[i].empty()) body += curve_svg(all[i], axes, i, options);
+    if (!options.in_page) body += legend_svg(curves);
   }
-  return svg + "</svg>\n";
+  return head + ">\n" + body + "</svg>\n";
 }
 
 }  // namespace plait::cli

@@ -104,6 +104,7 @@ void add_checkpoint_convert(CLI::App& checkpoint, Context& context);
 void add_plugins(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
 void add_plot(CLI::App& app, Context& context);
+void add_board(CLI::App& app, Context& context);
 void add_runs(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_status(CLI::App& app, Context& context);

@@ -64,6 +64,13 @@ std::string file_of(const std::string& run) {
 
 }  // namespace
 
+Figures figures_of(const Curve& curve) {
+  const auto lower = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto& points = curve.points;
+  return {points.back(), *std::min_element(points.begin(), points.end(), lower),
+          *std::max_element(points.begin(), points.end(), lower)};
+}
+
 CurveReader::CurveReader(std::string file, Wanted wanted)
     : lines_(std::move(file)), wanted_(std::move(wanted)) {}
 

@@ -19,6 +19,12 @@ struct Curve {
   std::vector<std::pair<int64_t, double>> points;  // (step, finite value), ascending by step
 };
 
+// The points of a curve that has some: (step, value); the first of several that are equal.
+struct Figures {
+  std::pair<int64_t, double> last, lowest, highest;
+};
+Figures figures_of(const Curve& curve);
+
 // The curves in a metrics.ndjson or statistics.ndjson that is being written.
 class CurveReader {
  public:

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "bindings/cli/context.hpp"
@@ -63,6 +64,21 @@ std::vector<std::pair<std::string, std::string>> flat_toml(const std::string& pa
     }
   }
   return all;
+}
+
+std::vector<ChangedKey> changed_keys(const std::vector<std::string>& runs) {
+  std::map<std::string, std::vector<std::string>> all;
+  for (size_t i = 0; i < runs.size(); ++i)
+    for (auto& [key, value] : flat_toml(runs[i] + "/run.toml")) {
+      std::vector<std::string>& values = all[key];
+      values.resize(runs.size());
+      values[i] = std::move(value);
+    }
+  std::vector<ChangedKey> changed;
+  for (auto& [key, values] : all)
+    if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end())
+      changed.push_back({key, std::move(values)});
+  return changed;
 }
 
 }  // namespace plait::cli

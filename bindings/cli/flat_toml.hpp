@@ -12,4 +12,12 @@ namespace plait::cli {
 // Errors: CliError for a file that cannot be opened.
 std::vector<std::pair<std::string, std::string>> flat_toml(const std::string& path);
 
+// A key in which experiments differ, and its value in each; "" where one has no such key.
+struct ChangedKey {
+  std::string key;
+  std::vector<std::string> values;
+};
+// Of the run.toml of run directories, sorted by key. Errors: as of flat_toml().
+std::vector<ChangedKey> changed_keys(const std::vector<std::string>& runs);
+
 }  // namespace plait::cli

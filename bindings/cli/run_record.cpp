@@ -119,6 +119,12 @@ RunRecord read_run(const std::string& path) {
   return run;
 }
 
+std::string read_state(const std::string& path) {
+  std::string state = RunRecord().state;
+  get(read_json(path + "/status.json"), "state", state);
+  return state == "running" ? read_run(path).state : state;
+}
+
 void NewestValues::add_step(const Json& line) {
   // Enough lines for a rate that is steady, few enough for one that is of now.
   constexpr size_t kRecent = 256;

@@ -59,6 +59,8 @@ std::string last_evaluation(const std::string& run);
 bool is_run(const std::string& path);
 // Reads status, environment and overrides. Never throws for files that are absent or damaged.
 RunRecord read_run(const std::string& path);
+// Its state alone, which costs one file unless it runs.
+std::string read_state(const std::string& path);
 // Reads the end of metrics.ndjson. Likewise.
 void read_values(RunRecord& run);
 // A value of read_values(); nan: there is none.

@@ -54,6 +54,12 @@ int Terminal::columns() const {
   return size.ws_col > 0 ? size.ws_col : 80;  // a serial line does not know
 }
 
+int Terminal::rows() const {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_row > 0 ? size.ws_row : 24;
+}
+
 uint32_t Terminal::log_level() const {
   if (silent) return PLAIT_LOG_ERROR;
   if (quiet) return explains() ? PLAIT_LOG_INFO : PLAIT_LOG_WARN;

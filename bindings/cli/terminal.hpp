@@ -47,6 +47,7 @@ class Terminal {
   bool colored() const { return color_out_; }
   bool utf8() const { return utf8_; }
   int columns() const;  // of stdout's window; 0: it is none
+  int rows() const;     // likewise
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
   bool progress() const { return !quiet && !silent; }

@@ -12,7 +12,7 @@ class Verbs(Case):
     def test_version_and_help(self):
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "ops", "data", "env", "completion"):
+        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "ops", "data", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 

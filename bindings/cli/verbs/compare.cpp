@@ -1,7 +1,6 @@
 // plait compare: in what runs differ, and what came of it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,48 +16,17 @@
 namespace plait::cli {
 namespace {
 
-// A key, and its value in each run; "" where a run has no such key.
-struct ChangedKey {
-  std::string key;
-  std::vector<std::string> values;
-};
-
-std::vector<ChangedKey> changed_keys(const std::vector<std::string>& runs) {
-  std::map<std::string, std::vector<std::string>> all;
-  for (size_t i = 0; i < runs.size(); ++i)
-    for (auto& [key, value] : flat_toml(runs[i] + "/run.toml")) {
-      std::vector<std::string>& values = all[key];
-      values.resize(runs.size());
-      values[i] = std::move(value);
-    }
-  std::vector<ChangedKey> changed;
-  for (auto& [key, values] : all)
-    if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end())
-      changed.push_back({key, std::move(values)});
-  return changed;
-}
-
 bool is_shown(const std::string& name) {
   return name == "loss" || name == "samples_per_s" || name == "tokens_per_s" ||
          name.find('/') != std::string::npos;
 }
 
-// Of one value of one run.
-struct Figures {
-  double last = 0, lowest = 0, highest = 0;
-};
 using OfRuns = std::vector<std::vector<Curve>>;
 
 const Curve* find(const std::vector<Curve>& curves, const std::string& name) {
   for (const Curve& c : curves)
     if (c.name == name) return &c;
   return nullptr;
-}
-
-Figures figures_of(const Curve& c) {
-  const auto lower = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [low, high] = std::minmax_element(c.points.begin(), c.points.end(), lower);
-  return {c.points.back().second, low->second, high->second};
 }
 
 std::vector<std::string> names_of(const OfRuns& curves) {
@@ -120,7 +88,8 @@ void show_values(Terminal& t, const OfRuns& curves) {
     for (const auto& of_run : curves) {
       const Curve* c = find(of_run, name);
       const Figures f = c ? figures_of(*c) : Figures();
-      for (const double v : {f.last, f.lowest, f.highest}) row.push_back(c ? metric_text(v) : "-");
+      for (const double v : {f.last.second, f.lowest.second, f.highest.second})
+        row.push_back(c ? metric_text(v) : "-");
     }
     table.row(std::move(row));
   }
@@ -168,8 +137,10 @@ int compare(Context& context, const std::vector<std::string>& paths) {
     for (const auto& of_run : curves) {
       const Curve* c = find(of_run, name);
       const Figures f = c ? figures_of(*c) : Figures();
-      record["values"][name].push_back(
-          c ? Json{{"last", f.last}, {"lowest", f.lowest}, {"highest", f.highest}} : Json());
+      record["values"][name].push_back(c ? Json{{"last", f.last.second},
+                                                {"lowest", f.lowest.second},
+                                                {"highest", f.highest.second}}
+                                         : Json());
     }
   Terminal& t = context.terminal;
   t.record(record);

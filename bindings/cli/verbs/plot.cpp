@@ -86,7 +86,7 @@ int plot(Context& context, PlotArguments arguments) {
   context.terminal.record(record);
   const std::string title = title_of(arguments);
   if (!arguments.svg.empty()) {
-    write_svg(arguments.svg, chart_svg(curves, title, arguments.log));
+    write_svg(arguments.svg, chart_svg(curves, {title, arguments.log}));
     context.terminal.note("wrote " + arguments.svg);
     return kOk;
   }
