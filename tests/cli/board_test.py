@@ -1,6 +1,9 @@
 """plait board: several runs on a terminal while they train, in a pipe, and as a page."""
 
+import base64
 import fcntl
+import hashlib
+import html
 import html.parser
 import json
 import os
@@ -422,8 +425,6 @@ class Page(Files):
         self.assertIn("\ufffd ", page.texts["bdi"])
         self.assertTrue(any(EVIL in text for text in page.texts["td"]))
         self.assertIn(EVIL, self.charts())
-        import base64
-        import hashlib
         digest = base64.b64encode(hashlib.sha256("".join(page.texts["script"]).encode()).digest()).decode()
         policy, = [a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
         self.assertEqual(policy, f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'")
@@ -464,6 +465,18 @@ class Page(Files):
         self.assertRegex(done.stdout, r'<html[^>]* class="live"')
         self.assertRegex(done.stdout, "<title>Runs in runs</title>")
         self.assertNotIn("CONSOLE", done.stderr)
+        # A curve is switched off, and the mouse is at the first point of the other.
+        act = """<script>
+          document.querySelector('input[data-switch="1"]').click();
+          const chart = document.querySelector("svg.chart"), [left] = chart.dataset.x.split(" "), [, top_] = chart.dataset.y.split(" ");
+          const at = new DOMPoint(left, top_).matrixTransform(chart.getScreenCTM());
+          chart.dispatchEvent(new MouseEvent("mousemove", {clientX: at.x, clientY: at.y}));
+        </script></body>"""
+        self.write("act.html", re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", self.text).replace("</body>", act))
+        dom = subprocess.run([*command, "--dump-dom", f"file://{self.folder}/act.html"], capture_output=True, text=True, timeout=TIME).stdout
+        curves = re.findall(r'<polyline [^>]*class="([^"]*)" data-run="(\d)"', dom)
+        self.assertEqual(curves[:2], [("curve", "0"), ("curve off faint", "1")])
+        self.assertIn(html.escape(name + ": 4 at step 1", quote=False), re.search(r'<div id="tip"[^>]*>(.*?)</div>', dom)[1].replace("&nbsp;", " "))
         picture = self.folder / "page.png"
         done = subprocess.run([*command, f"--screenshot={picture}", "--window-size=900,700", url], capture_output=True, timeout=TIME)
         self.assertEqual(done.returncode, 0, done.stderr)
