@@ -85,6 +85,12 @@ struct StatisticsConfig {
   std::vector<std::string> figures;  // "mean", ...; "all"
 };
 
+// What a run writes for Weights & Biases.
+struct WandbConfig {
+  bool write = false;
+  std::string project, entity, group;  // project "": the first part of run.name
+};
+
 // Generation of tokens with a KV cache.
 struct GenerateConfig {
   int64_t slots = 0;    // sequences at a time; 0: the plan has no programs for it
@@ -236,6 +242,7 @@ struct Experiment {
   PrecisionConfig precision;
   EvaluateConfig evaluate;
   StatisticsConfig statistics;
+  WandbConfig wandb;
   GenerateConfig generate;
   CheckpointConfig checkpoint;
   GuardConfig guard;

@@ -217,6 +217,22 @@ constexpr Key<StatisticsConfig> kStatistics[] = {
         "norm_sparsity, "
         "q01, q10, q25, q75, q90, q99, abs_q01 to abs_q99; all")),
 };
+constexpr Key<WandbConfig> kWandb[] = {
+    key<&WandbConfig::write>(
+        bool_option("write", "false",
+                    "write metrics and settings below wandb/ of the run directory, for `wandb "
+                    "sync RUN/wandb/offline-run-*`"),
+        kPerRank),
+    key<&WandbConfig::project>(
+        text_option("project", "\"\"",
+                    "project to which they are uploaded; empty: the first part of run.name"),
+        kPerRank),
+    key<&WandbConfig::entity>(
+        text_option("entity", "\"\"", "user or team of the project; empty: the uploading user"),
+        kPerRank),
+    key<&WandbConfig::group>(text_option("group", "\"\"", "group of the run; empty: none"),
+                             kPerRank),
+};
 constexpr Key<GenerateConfig> kGenerate[] = {
     key<&GenerateConfig::slots>(
         at_most(count("slots", "0", 0, "sequences",
@@ -341,6 +357,7 @@ const Section kSections[] = {
     of<&Experiment::statistics, kStatistics>("statistics",
                                              "figures of tensors while training, for TensorBoard "
                                              "and statistics.ndjson"),
+    of<&Experiment::wandb, kWandb>("wandb", "files for Weights & Biases"),
     of<&Experiment::generate, kGenerate>("generate", "generation of tokens with a KV cache"),
     of<&Experiment::checkpoint, kCheckpoint>("checkpoint", "checkpoints"),
     of<&Experiment::guard, kGuard>("guard", "conditions that stop a failing run"),

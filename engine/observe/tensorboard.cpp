@@ -10,49 +10,17 @@
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/observe/protobuf.hpp"
 
 namespace plait::observe {
+
+using namespace protobuf;
 
 namespace {
 
 constexpr size_t kReserve = 64 * 1024;
 constexpr int kFlushRecords = 100;
 constexpr uint64_t kFlushNs = 1'000'000'000;
-
-// Protocol-buffer encoding: a field is (number << 3 | wire type), then its content.
-enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-void put_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-template <class Word>
-void put_fixed(std::string& out, Word value) {
-  for (size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
-}
-
-void put_tag(std::string& out, uint32_t number, Wire wire) { put_varint(out, number << 3 | wire); }
-
-size_t varint_size(uint64_t value) {
-  size_t n = 1;
-  for (; value >= 0x80; value >>= 7) ++n;
-  return n;
-}
-
-// Field numbers below 16, as all of these are, have a one-byte tag.
-size_t bytes_field_size(size_t content) { return 1 + varint_size(content) + content; }
-
-void put_bytes(std::string& out, uint32_t number, std::string_view content) {
-  put_tag(out, number, kBytes);
-  put_varint(out, content.size());
-  out += content;
-}
-
-void put_varint_field(std::string& out, uint32_t number, uint64_t value) {
-  put_tag(out, number, kVarint);
-  put_varint(out, value);
-}
 
 // wall_time = 1 double, step = 2 int64. Readers treat a NaN time as an error.
 void begin_event(std::string& out, double unix_seconds, int64_t step) {

@@ -1,10 +1,13 @@
 #include "engine/session/run_files.hpp"
 
+#include <unistd.h>
+
 #include <fstream>
 #include <iterator>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/session/result_config.hpp"
 #include "engine/session/revision.hpp"
 #include "engine/session/settings.hpp"
@@ -63,6 +66,26 @@ observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileS
                                     settings.overrides, environment(plan, settings));
 }
 
+// Null unless it is wanted. An empty project is the first part of the run's name.
+std::unique_ptr<observe::WandbWriter> wandb_of(const plan::Plan& plan, const observe::RunDir& dir,
+                                               FileSystem& files) {
+  const config::WandbConfig& wandb = plan.experiment.wandb;
+  if (!wandb.write) return nullptr;
+  const std::string& name = plan.experiment.run.name;
+  const std::string id = observe::wandb_id(files, dir.path());
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const observe::WandbRun run = {id.empty() ? observe::new_wandb_id() : id,
+                                 wandb.project.empty() ? split(name, '/').front() : wandb.project,
+                                 wandb.entity,
+                                 wandb.group,
+                                 host,
+                                 starts_with(dir.id(), "./") ? dir.id().substr(2) : dir.id(),
+                                 result_config(plan),
+                                 !id.empty()};
+  return std::make_unique<observe::WandbWriter>(files, dir.path(), run, unix_seconds());
+}
+
 }  // namespace
 
 RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log)
@@ -70,6 +93,7 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       dir_(open_dir(plan, settings, files)),
       metrics_(files, dir_.metrics_path(), dir_.id()),
       events_(files, dir_.path(), unix_seconds()),
+      wandb_(wandb_of(plan, dir_, files)),
       files_(files),
       checkpoints_(files, dir_.checkpoint_folder(),
                    static_cast<int>(plan.experiment.checkpoint.keep), log),
@@ -118,8 +142,15 @@ RankLog::~RankLog() {
 void RunFiles::status(const observe::RunStatus& s) {
   dir_.write_status(s);
   if (s.state == observe::kRunning) return;
-  events_.end_of_run(s.state == observe::kDone, unix_seconds());
+  const bool done = s.state == observe::kDone;
+  events_.end_of_run(done, unix_seconds());
   events_.flush();
+  if (wandb_) wandb_->end_of_run(done ? 0 : 1, unix_seconds());
+}
+
+void RunFiles::flush_scalars() {
+  events_.flush();
+  if (wandb_) wandb_->flush();
 }
 
 bool RunFiles::event_due(double now) {

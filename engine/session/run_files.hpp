@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/base/files.hpp"
 #include "engine/base/log.hpp"
@@ -12,6 +13,7 @@
 #include "engine/observe/run_dir.hpp"
 #include "engine/observe/run_lock.hpp"
 #include "engine/observe/tensorboard.hpp"
+#include "engine/observe/wandb.hpp"
 #include "engine/plan/plan.hpp"
 
 namespace plait::session {
@@ -30,13 +32,19 @@ class RunFiles {
 
   const observe::RunDir& dir() const { return dir_; }
   observe::NdjsonWriter& metrics() { return metrics_; }
-  observe::TensorBoardWriter& events() { return events_; }
   // statistics.ndjson, made at the first call. from_step: of the run, which may continue an earlier
   // one.
   observe::NdjsonWriter& statistics(int64_t from_step);
+  // A value for TensorBoard, and for Weights & Biases where it is wanted. Does not allocate.
+  void scalar(std::string_view tag, int64_t step, double unix_seconds, double value) {
+    events_.scalar(tag, step, unix_seconds, value);
+    if (wandb_) wandb_->scalar(tag, step, unix_seconds, value);
+  }
+  // Writes what these have collected.
+  void flush_scalars();
   // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
-  // Also tells TensorBoard how the run ended.
+  // Also tells TensorBoard and Weights & Biases how the run ended.
   void status(const observe::RunStatus& s);
   // The step should write event records: the first 1,000 always, which is as many as TensorBoard
   // keeps, then 20 times a second at most.
@@ -47,6 +55,7 @@ class RunFiles {
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;
+  std::unique_ptr<observe::WandbWriter> wandb_;  // null unless [wandb] wants it
   std::unique_ptr<observe::NdjsonWriter> statistics_;
   FileSystem& files_;
   checkpoint::CheckpointWriter checkpoints_;

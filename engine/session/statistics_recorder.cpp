@@ -57,7 +57,7 @@ void StatisticsRecorder::write_figures(const StepResult& r) {
     const plan::TensorSums of{sums, extremes, t.elements};
     for (size_t i = 0; i < values_.size(); ++i) {
       values_[i].value = plan::statistics_figures()[s.figures[i]].value(of);
-      c_.run_files->events().scalar(*tag++, r.step, now, values_[i].value);
+      c_.run_files->scalar(*tag++, r.step, now, values_[i].value);
     }
     lines.event("statistics", r.step, now, values_, "tensor", t.name);
     sums += s.n_sums();

@@ -128,8 +128,9 @@ void Trainer::write_metrics(const StepResult& r, double elapsed) {
 }
 
 void Trainer::write_events(const StepResult& r, double now) {
-  auto& events = c_.run_files->events();
-  const auto write = [&](std::string_view tag, double v) { events.scalar(tag, r.step, now, v); };
+  const auto write = [&](std::string_view tag, double v) {
+    c_.run_files->scalar(tag, r.step, now, v);
+  };
   write("train/loss", r.loss);
   write("train/mean_loss", r.mean_loss);
   write("train/lr", r.learning_rate);
@@ -243,8 +244,8 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   if (c_.run_files) {
     c_.run_files->metrics().event("evaluate", r.step, now, values, "dataset", "eval");
     for (const auto& v : values)
-      c_.run_files->events().scalar("eval/" + std::string(v.name), r.step, now, v.value);
-    c_.run_files->events().flush();
+      c_.run_files->scalar("eval/" + std::string(v.name), r.step, now, v.value);
+    c_.run_files->flush_scalars();
   }
   std::string text =
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
@@ -462,7 +463,7 @@ StepResult Trainer::loop_and_save() {
 StepResult Trainer::run_and_report() {
   try {
     const StepResult r = loop_and_save();
-    if (c_.run_files) c_.run_files->events().flush();
+    if (c_.run_files) c_.run_files->flush_scalars();
     progress_.finish();
     return r;
   } catch (const CollectiveError& e) {

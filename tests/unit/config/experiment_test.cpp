@@ -523,7 +523,8 @@ TEST_CASE("the role of each key of a section") {
                       "precision.scale.min", "precision.scale.factor"});
   CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.device_timeout",
                                              "run.log_every", "run.peak_tflops", "run.progress",
-                                             "plugins.paths", "plugins.allow"});
+                                             "wandb.write", "wandb.project", "wandb.entity",
+                                             "wandb.group", "plugins.paths", "plugins.allow"});
   const auto of = [](const OptionView& keys, const char* name) {
     return role_of(*keys.find(name));
   };
