@@ -12,7 +12,7 @@ namespace plait::cli {
 namespace {
 
 constexpr int kAround = 4;  // lines that are neither runs nor chart: title, head, value, message
-constexpr int kLeastChart = 6, kLeastName = 8, kLeastChanged = 16;
+constexpr int kLeastChart = 6, kLeastName = 8, kLeastState = 7, kLeastChanged = 16;
 constexpr int kGap = 2, kMarks = 4;  // between columns; "> ━ " before the first
 
 constexpr int kChanged = 1;  // the importance of that column
@@ -122,6 +122,8 @@ void fit(std::vector<Column>& columns, const BoardLook& look) {
   // A name that is cut has the room of what was changed: names tell more.
   if (has_changed() && sum_of(columns) > room) columns.pop_back();
   columns[0].width = std::min(name, kLeastName);
+  // "interr…" is enough to see that there is another state than "running".
+  if (sum_of(columns) > room) columns[1].width = std::min(columns[1].width, kLeastState);
   while (columns.size() > 1 && sum_of(columns) > room)
     columns.erase(std::min_element(
         columns.begin(), columns.end(),

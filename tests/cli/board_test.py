@@ -1,6 +1,7 @@
 """plait board: several runs on a terminal while they train, in a pipe, and as a page."""
 
 import base64
+import codecs
 import fcntl
 import hashlib
 import html
@@ -148,7 +149,7 @@ class Window(Files):
         self.process = subprocess.Popen([PLAIT, "board", *words], cwd=self.folder, stdin=terminal, stdout=terminal, stderr=terminal,
                                         env={**self.environment(), **LETTERS, **(env or {})}, preexec_fn=own, **more)
         self.addCleanup(self.close)
-        self.text = ""
+        self.text, self.decoder = "", codecs.getincrementaldecoder("utf-8")("replace")
 
     def close(self):
         if self.process.poll() is None:
@@ -168,7 +169,7 @@ class Window(Files):
 
     def read(self, seconds):
         if select.select([self.screen], [], [], seconds)[0]:
-            self.text += os.read(self.screen, 1 << 16).decode(errors="replace")
+            self.text += self.decoder.decode(os.read(self.screen, 1 << 16))  # may end in the middle of a letter
 
     def shown(self):
         """Lines of the newest whole screen, without colors."""
@@ -279,6 +280,13 @@ class Window(Files):
                 self.press("q")
                 self.assertEqual(self.ends(), 0)
                 self.restored()
+
+    def test_what_a_narrow_window_shows(self):
+        self.made("runs/mnist/20261125-174400-abc123", [4, 3, 2, 1], state="interrupted", steps=4000, accuracy=0.5)
+        self.open(columns=40)
+        lines = self.until(lambda lines: len(lines) == 24)
+        self.assertEqual(lines[1].split(), ["run", "state", "step", "loss"])
+        self.assertRegex(lines[2], r"^  ━ …\S*-abc123  interr…  4/4000  \d\.\d+$")
 
     def test_without_letters_and_colors(self):
         self.made("runs/a", [4, 3, 2, 1])
