@@ -18,7 +18,7 @@ fs::file_time_type written(const std::string& file) {
 
 // "mnist/1" of runs/mnist/1 below runs; its own name if the folder is the run.
 std::string name_below(const std::string& folder, const std::string& path) {
-  const std::string name = fs::path(path).lexically_relative(folder).string();
+  std::string name = fs::path(path).lexically_relative(folder).string();
   if (!name.empty() && name != ".") return name;
   const fs::path own = fs::path(path).lexically_normal();
   const fs::path last = own.has_filename() ? own.filename() : own.parent_path().filename();

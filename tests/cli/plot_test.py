@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 import unittest
 import xml.etree.ElementTree
 
@@ -68,6 +69,23 @@ class Plot(Case):
         names = [text.text for text in xml.etree.ElementTree.parse(self.folder / "out.svg").iter("{http://www.w3.org/2000/svg}text")]
         self.assertIn("a<b>", names)
         self.assertIn("r", names)
+
+    def test_long_names_share_the_legend(self):
+        names = [f"a-run-with-a-long-name-{i}" for i in range(6)]
+        for name in names:
+            self.lines(name, self.steps([4, 3]))
+        for columns in (80, 40):
+            out = self.expect(0, "plot", *names, "--columns", columns, env={"LC_ALL": "C.UTF-8"}).out.splitlines()
+            self.assertTrue(all(len(line) <= columns for line in out), out)
+            self.assertRegex(out[-1], r"\* …\S*-0   \+ …\S*-1")
+
+    def test_metrics_that_come_through_a_pipe(self):
+        os.mkfifo(self.folder / "pipe")
+        writer = threading.Thread(target=lambda: self.write("pipe", '{"step": 1, "loss": 2}\n{"step": 2, "loss": 1}'))
+        writer.start()
+        curve, = json.loads(self.expect(0, "plot", "pipe", "--json").out)["curves"]
+        writer.join()
+        self.assertEqual(curve["points"], [[1, 2], [2, 1]])
 
     def test_values_that_differ_in_the_last_digit(self):
         self.lines("r", self.steps([1, 1.0000000000000002, 1]))
