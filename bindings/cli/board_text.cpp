@@ -220,11 +220,11 @@ std::vector<std::string> board_lines(const BoardScreen& screen, const BoardLook&
   const int chart = look.rows - kAround - static_cast<int>(screen.rows.size());
   if (chart >= kLeastChart && !screen.rows.empty()) add_chart(screen, look, chart, lines);
   const auto most = static_cast<size_t>(std::max(look.rows, 1));
-  if (screen.message.empty()) {
+  if (screen.message.empty() || most == 1) {
     if (lines.size() > most) lines.resize(most);
     return lines;
   }
-  lines.resize(std::max<size_t>(most, 2) - 1);
+  lines.resize(most - 1);
   lines.push_back(styled(look, "2", cell(screen.message, look.columns, look.utf8)));
   return lines;
 }
