@@ -246,6 +246,10 @@ void ExperimentLoader::check_watched(const Experiment& of, const char* section, 
       names.insert(model.name + "." + name);
     };
     for (const MetricConfig& m : model.metrics) known(m.name);
+    for (const LossConfig& l : model.losses) {
+      if (model.losses.size() == 1 && of.models.size() == 1) continue;
+      names.insert("loss." + (of.models.size() == 1 ? "" : model.name + ".") + l.name);
+    }
   }
   if (!names.contains(metric))
     add_problem(of, section, key,

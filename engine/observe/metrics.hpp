@@ -59,7 +59,7 @@ class NdjsonWriter {
   // Does not allocate. Errors: PLAIT_ERR_IO; PLAIT_ERR_INVALID when a line is over 16 KiB.
   void step(const StepRecord& record);
   // {"schema":1,"run":...,"event":event,"step":...,"time":..., values...}; event: "evaluate",
-  // "checkpoint", "checkpoint_failed" (the text "error"), "stop".
+  // "checkpoint", "checkpoint_failed" (the text "error"), "statistics" (the text "tensor"), "stop".
   void event(std::string_view event, int64_t step, double time,
              std::span<const NamedValue> values = {}, std::string_view text_name = {},
              std::string_view text = {});

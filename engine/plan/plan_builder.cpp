@@ -174,6 +174,7 @@ void keep_generation_only(config::Experiment& e) {
     model.optimizer.reset();
   }
   e.datasets.clear();
+  e.statistics = {};
 }
 
 }  // namespace
@@ -185,7 +186,6 @@ PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext
     keep_generation_only(draft_.experiment);
   else
     entry_points_ = standard_entry_points();
-  if (draft_.experiment.statistics.every > 0) entry_points_.push_back(write_statistics);
   draft_.registry = context.registry;
   draft_.ops = std::make_shared<const program::OpRegistry>(*context.registry);
 }
@@ -257,6 +257,7 @@ void PlanBuilder::trace(config::Problems& problems) {
   if (observes_layers(draft_.experiment.statistics) && draft_.grid.pipeline() == 1)
     traced_.observed = trace_observed(draft_);
   check_statistics(draft_, traced_, problems);
+  if (draft_.experiment.statistics.every > 0) entry_points_.push_back(write_statistics);
   note_model_figures(draft_, traced_);
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);

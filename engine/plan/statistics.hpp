@@ -30,8 +30,9 @@ struct Statistics {
   std::vector<size_t> figures;  // indices into statistics_figures()
   bool histogram = false;       // some of them need it
   std::vector<StatisticsTensor> tensors;
-  // f64: of each tensor n_sums() numbers, and kit::kStatisticsExtremes. scales: of each model,
-  // written by the host: what gradients are multiplied by.
+  // f64: of each tensor n_sums() numbers, and kit::kStatisticsExtremes. scales, written by the host:
+  // what gradients of the step are multiplied by, of each model; then the same for those that are
+  // computed again.
   FlatBuffer sums, extremes, scales;
   int64_t n_sums() const;
 };

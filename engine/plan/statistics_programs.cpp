@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -78,11 +79,14 @@ void check_statistics(const Plan& plan, const TracedModels& traced, config::Prob
   figures.emplace_back("all");
   check_names("figures", c.figures, figures);
   check_names("of", c.of, kKinds);
+  if (c.figures.empty()) report("figures", "an empty list asks for nothing", "set every = 0");
+  if (c.of.empty()) report("of", "an empty list names no tensors", "set every = 0");
   if (observes_layers(c) && plan.grid.pipeline() > 1)
     report("of",
            "activations need all layers on each rank, found topology.pipeline = " +
                std::to_string(plan.grid.pipeline()),
            "leave out activations and activation_gradients");
+  if (observes_layers(c) && !traced.observed) return;  // names of layers are not known
   std::vector<std::string> names;
   for (const Parameter& p : plan.parameters) names.push_back(p.name);
   if (traced.observed)
@@ -94,7 +98,7 @@ void check_statistics(const Plan& plan, const TracedModels& traced, config::Prob
              "'" + pattern + "' matches no parameter" +
                  (observes_layers(c) ? " and no layer" : "") +
                  did_you_mean(nearest(pattern, names)),
-             "`plait plan FILE -v` lists the parameters");
+             "`plait plan FILE -v` lists parameters and layers");
 }
 
 namespace {
@@ -138,6 +142,7 @@ void add_parameters(PlanDraft& plan, Log* log) {
 void add_layers(PlanDraft& plan, const Tracer& observed, Log* log) {
   const config::StatisticsConfig& c = plan.experiment.statistics;
   const double most = plan.experiment.topology.chunk_mib * (1 << 20);
+  std::set<size_t> told;
   for (const StatisticsOf of : {StatisticsOf::kActivations, StatisticsOf::kActivationGradients}) {
     if (!wants(c, of)) continue;
     const bool gradients = of == StatisticsOf::kActivationGradients;
@@ -145,10 +150,12 @@ void add_layers(PlanDraft& plan, const Tracer& observed, Log* log) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!matches(c, outputs[i].name)) continue;
       if (gradients && !plan.models[outputs[i].model].trained) continue;
+      // Nothing before it is trained, so nobody needs its gradient.
+      if (gradients && !observed.graph().value(outputs[i].value).requires_grad) continue;
       const plait_shape& shape = observed.graph().shape(outputs[i].value);
       if (most > 0 && static_cast<double>(program::bytes(shape)) > most) {
         // The step never has all of it: see topology.chunk_mib.
-        if (log && plan.rank == 0 && !gradients)
+        if (log && plan.rank == 0 && told.insert(i).second)
           log->info("[statistics] the output of '" + outputs[i].name +
                     "' is left out: it is larger than topology.chunk_mib");
         continue;
@@ -176,7 +183,7 @@ void declare_statistics(PlanDraft& plan, const TracedModels& traced, Log* log) {
   };
   s.sums = place("statistics", n * s.n_sums());
   s.extremes = place("extremes", n * kit::kStatisticsExtremes);
-  s.scales = place("scales of gradients", static_cast<int64_t>(plan.models.size()));
+  s.scales = place("scales of gradients", 2 * static_cast<int64_t>(plan.models.size()));
 }
 
 namespace {

@@ -366,7 +366,21 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
 
 namespace {
 
-// Writes the statistics of each tensor of a layer behind what makes it.
+// Moves the ops from `first` on behind what makes their first inputs, which may then go.
+void move_up(Graph& g, size_t first) {
+  std::map<int32_t, std::vector<size_t>> behind;
+  for (size_t i = first; i < g.ops().size(); ++i)
+    behind[g.value(g.ops()[i].in[0]).producer].push_back(i);
+  std::vector<size_t> order = behind[-1];
+  for (size_t i = 0; i < first; ++i) {
+    order.push_back(i);
+    const std::vector<size_t>& next = behind[static_cast<int32_t>(i)];
+    order.insert(order.end(), next.begin(), next.end());
+  }
+  g.reorder(order);
+}
+
+// Writes the statistics of each tensor of a layer.
 void observe_values(Graph& g, const Plan& plan, const Tracer& observed, TracedStep& w) {
   const auto& outputs = observed.layer_outputs();
   std::vector<ValueId> targets;
@@ -379,20 +393,25 @@ void observe_values(Graph& g, const Plan& plan, const Tracer& observed, TracedSt
       targets.empty()
           ? targets
           : program::differentiate(g, loss_of(g, observed.results()), targets, loss_seed(g, plan));
+  std::vector<std::vector<ValueId>> inputs;
   for (const StatisticsTensor& t : plan.statistics.tensors) {
     if (t.of != StatisticsOf::kActivations && t.of != StatisticsOf::kActivationGradients) continue;
     const bool gradient = t.of == StatisticsOf::kActivationGradients;
-    g.scope = t.name;
-    std::vector<ValueId> in{gradient ? gradients[gradient_of[t.source]] : outputs[t.source].value};
-    if (!in[0])  // no loss depends on it
-      in[0] = program::filled(g, g.shape(outputs[t.source].value), 0);
+    ValueId v = gradient ? gradients[gradient_of[t.source]] : outputs[t.source].value;
+    if (!v) v = program::filled(g, g.shape(outputs[t.source].value), 0);  // no loss depends on it
+    inputs.push_back({v});
     if (gradient)
-      in.push_back(g.persistent("scale", make_shape(PLAIT_F64, {}),
-                                plan.statistics.scales.at(static_cast<int64_t>(t.model))));
+      inputs.back().push_back(g.persistent(
+          "scale", make_shape(PLAIT_F64, {}),
+          plan.statistics.scales.at(static_cast<int64_t>(plan.models.size() + t.model))));
+  }
+  const size_t first = g.ops().size();
+  g.scope = "statistics";
+  for (std::vector<ValueId>& in : inputs)
     for (const ValueId v :
          g.apply("statistics", std::move(in), {attr("histogram", plan.statistics.histogram)}))
-      w.states.push_back({t.name, nullptr, t.model, v});
-  }
+      w.states.push_back({"", nullptr, 0, v});
+  move_up(g, first);
 }
 
 }  // namespace
@@ -422,6 +441,12 @@ TracedStep write_observation(const Plan& plan, const Tracer& observed, const Add
   program::verify_after("read_low_copies", "observation", *w.graph);
   program::rematerialize(*w.graph);
   program::verify_after("rematerialize", "observation", *w.graph);
+  const config::TopologyConfig& topology = plan.experiment.topology;
+  // A budget is that of the step.
+  RecomputeOptions recompute{topology.recompute == "budget" ? "layer" : topology.recompute,
+                             topology.recompute_flops, 0, 0};
+  apply_recompute(*w.graph, recompute);
+  program::verify_after("recompute", "observation", *w.graph);
   return w;
 }
 

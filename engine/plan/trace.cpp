@@ -376,7 +376,14 @@ void Tracer::trace_metrics(size_t m) {
   for (const auto& metric : model.metrics) {
     if (training() && !(metric.train && plan_.models[m].trained)) continue;
     graph_->scope = model.name + "." + metric.name;
-    trace_entry(metric, [&] { build_metric(m, metric); });
+    trace_entry(metric, [&] {
+      try {
+        build_metric(m, metric);
+      } catch (const Error& e) {
+        if (!training() || e.code() == PLAIT_ERR_MEMORY) throw;
+        fail(e.code(), e.full_text() + "; if it is meant for evaluations alone: train = false");
+      }
+    });
   }
 }
 

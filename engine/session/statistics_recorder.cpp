@@ -29,19 +29,27 @@ void StatisticsRecorder::record(const StepResult& r) {
       if (group.first->feed >= 0) steps_.feed_again(entry_, *group.first);
       c_.executor.launch(group);
     }
+    if (entry_.feed.batch > 0) {  // as the step left it
+      plan::Launch last = *c_.executor.launches(entry_)[0].first;
+      last.micro = c_.plan.accumulation - 1;
+      steps_.feed_again(entry_, last);
+    }
     c_.executor.read(sums_.place(), sums_.data(), sums_.bytes());
     c_.executor.read(extremes_.place(), extremes_.data(), extremes_.bytes());
   });
   if (c_.run_files) write_figures(r);
 }
 
-// Gradients are those of the sum of the losses, times the loss scale.
+// Gradients are those of the sum of the losses, times the loss scale, which the step may have changed.
 void StatisticsRecorder::write_scales(const StepResult& r) {
-  const double seed = r.loss_scale > 0 ? r.loss_scale / c_.plan.loss_rows : 1;
-  for (size_t m = 0; m < c_.plan.models.size(); ++m) {
-    const plan::Model& model = c_.plan.models[m];
+  const auto seed = [&](double scale) { return r.loss_scale > 0 ? scale / c_.plan.loss_rows : 1; };
+  const auto n = static_cast<int64_t>(c_.plan.models.size());
+  for (int64_t m = 0; m < n; ++m) {
+    const plan::Model& model = c_.plan.models[static_cast<size_t>(m)];
     const double weights = model.trained ? steps_.results().get(model.weight_sum) : 1;
-    scales_.set(c_.plan.statistics.scales.at(static_cast<int64_t>(m)), 1 / (weights * seed));
+    const auto& scales = c_.plan.statistics.scales;
+    scales_.set(scales.at(m), 1 / (weights * seed(r.loss_scale)));
+    scales_.set(scales.at(n + m), 1 / (weights * seed(c_.state.loss_scale[0])));
   }
   c_.executor.write(scales_.place(), scales_.data(), scales_.bytes());
 }

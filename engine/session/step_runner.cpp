@@ -19,6 +19,13 @@ MeterUnits units_of(const plan::Plan& plan) {
           plan.flops_per_sample.full};
 }
 
+// Of the sums of a step and its scalars, each from a whole cache line on.
+uint64_t upload_bytes(const plan::Plan& plan) {
+  const auto lines = [](uint64_t bytes) { return (bytes + 63) / 64 * 64; };
+  return lines(program::bytes_of(plan.n_counts(), plan.results.dtype)) +
+         lines(plan.scalars.bytes());
+}
+
 // The group of what the optimizer's own table applies to; without any such parameter the largest.
 int32_t reported_group(const plan::Plan& plan) {
   std::vector<int64_t> elements(plan.groups.size(), 0), by_table(plan.groups.size(), 0);
@@ -42,7 +49,7 @@ StepRunner::StepRunner(SessionContext& context)
       schedules_(c_.plan),
       entry_(c_.plan.entry_point(plan::kTrainStep)),
       launch_groups_(c_.executor.launches(entry_)),
-      numbers_(c_.executor.queue(), 4, c_.plan.scalars.bytes() + 64),
+      numbers_(c_.executor.queue(), 4, upload_bytes(c_.plan)),
       outcomes_(c_.executor.queue(), 4, c_.plan.results.bytes()),
       scalars_(c_.plan.scalars),
       results_(c_.plan.results),
@@ -83,6 +90,7 @@ StepResult StepRunner::step() {
 void StepRunner::launch_next() {
   const uint64_t start_ns = monotonic_ns();  // to wait for data is a part of the step
   const data::Batch* batch = loader().next();
+  data_ns_ = monotonic_ns() - start_ns;
   if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
   feeder_->set_batch(*batch);
   launch_step(start_ns, batch->epoch, batch->valid, batch->index + 1);
@@ -124,6 +132,7 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   launch = {epoch, next_batch, start_ns, 0, {}};
   c_.state.modified();
   c_.ranks.at_step(step);
+  waited_before_ = waited_ns();
   step_sums_.set(c_.plan.results.at(0), static_cast<double>(samples));
   step_sums_.set(c_.plan.results.at(1), c_.cancelled.load(std::memory_order_relaxed) ? 1 : 0);
   step_sums_.set(c_.plan.results.at(2), wants_save_ ? 1 : 0);
@@ -209,13 +218,17 @@ double StepRunner::learning_rate(size_t group, int64_t step) const {
   return c_.plan.groups[group].learning_rate * schedules_.factor(group, step);
 }
 
-// What this rank did not spend waiting for others in the step that has ended.
-void StepRunner::note_busy(double seconds) {
+uint64_t StepRunner::waited_ns() const {
   const runtime::Communicators* groups = c_.ranks.communicators();
-  if (c_.plan.busy_ranks == 0 || !groups || c_.executor.device().records()) return;
-  const uint64_t waited = groups->waited_ns();
-  busy_seconds_ = std::max(0.0, seconds - static_cast<double>(waited - waited_ns_) * 1e-9);
-  waited_ns_ = waited;
+  return groups ? groups->waited_ns() : 0;
+}
+
+// What this rank spent neither waiting for others nor for data in the step that has ended.
+void StepRunner::note_busy(double seconds) {
+  if (c_.plan.busy_ranks == 0 || c_.executor.device().records()) return;
+  const uint64_t waited = waited_ns() - waited_before_ + data_ns_;
+  busy_seconds_ = std::max(0.0, seconds - static_cast<double>(waited) * 1e-9);
+  data_ns_ = 0;
 }
 
 // Asked for when the first step is done: what has not run needs no figure.

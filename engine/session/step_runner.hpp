@@ -90,6 +90,7 @@ class StepRunner {
   void write_loss_scale();
   void read_loss_scale(StepResult& result);
   void read_results(StepResult& result);
+  uint64_t waited_ns() const;
   void note_busy(double seconds);
   void add_totals(const Launched& launch, StepResult& result);
 
@@ -100,10 +101,10 @@ class StepRunner {
   std::optional<Feeder> feeder_;  // none where the plan only generates
   std::optional<data::DataLoader> loader_;
   Launched launches_[2];
-  int64_t launched_ = 0;      // the last launched step
-  uint64_t finished_ns_ = 0;  // end of the last step
-  double busy_seconds_ = 0;   // of this rank in the last step; 0: not known
-  uint64_t waited_ns_ = 0;    // for other ranks, up to the last step
+  int64_t launched_ = 0;                      // the last launched step
+  uint64_t finished_ns_ = 0;                  // end of the last step
+  double busy_seconds_ = 0;                   // of this rank in the last step; 0: not known
+  uint64_t waited_before_ = 0, data_ns_ = 0;  // before the step in flight; its own, for data
   bool looks_ahead_ = false;
   std::optional<StepResult> drained_;  // result that the next step() returns
   runtime::Uploads numbers_;           // step sums and scalars of a step

@@ -21,12 +21,14 @@ Stragglers::Stragglers(const plan::Plan& plan) : plan_(plan) {
 }
 
 void Stragglers::add(const HostBuffer& results, double seconds) {
-  if (line_.seconds.empty()) return;
+  const auto busy = [&](size_t rank) {
+    return results.get(plan_.results.at(plan::Plan::kStepSums + static_cast<int64_t>(rank)));
+  };
+  // The first step, or a device that does not tell.
+  if (line_.seconds.empty() || busy(static_cast<size_t>(plan_.rank)) <= 0) return;
   silent_ = std::max(0.0, silent_ - seconds);
   for (Window* w : {&line_, &observed_}) {
-    for (size_t r = 0; r < w->seconds.size(); ++r)
-      w->seconds[r] +=
-          results.get(plan_.results.at(plan::Plan::kStepSums + static_cast<int64_t>(r)));
+    for (size_t r = 0; r < w->seconds.size(); ++r) w->seconds[r] += busy(r);
     ++w->steps;
     w->time += seconds;
   }
@@ -41,7 +43,8 @@ void Stragglers::begin() {
 std::optional<BusyTimes> Stragglers::times() { return times_of(line_); }
 
 std::optional<BusyTimes> Stragglers::times_of(const Window& window) {
-  if (window.steps == 0) return std::nullopt;
+  // A stage of one rank has nobody to be compared with.
+  if (window.steps == 0 || plan_.busy_ranks == plan_.grid.pipeline()) return std::nullopt;
   BusyTimes found;
   double most = 0;
   const auto n = static_cast<int32_t>(window.seconds.size());

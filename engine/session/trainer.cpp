@@ -47,9 +47,7 @@ Trainer::Trainer(SessionParts& parts)
     metric_tags_.push_back(std::move(tag));
     more_.push_back({m.name, 0});
   }
-  if (c_.plan.busy_ranks > 0)
-    for (const char* name : {"busy_ms", "slowest_busy_ms", "slowest_rank"})
-      more_.push_back({name, 0});
+  more_.reserve(more_.size() + 3);  // BusyTimes
 }
 
 observe::ProgressConfig Trainer::progress_config() const {
@@ -76,9 +74,10 @@ void Trainer::ended(const char* state, const std::string& message) {
 
 void Trainer::log_step(const StepResult& r) {
   const double elapsed = watch_.seconds();
-  stragglers_.add(p_.steps.results(), r.seconds);
-  if (c_.ranks.is_leader())
+  if (c_.ranks.is_leader()) {
+    stragglers_.add(p_.steps.results(), r.seconds);
     if (const std::string slow = stragglers_.warning(); !slow.empty()) c_.log.warn(slow);
+  }
   if (c_.run_files && (r.step % experiment_.run.log_every == 0 || r.finished || r.skipped))
     write_metrics(r, elapsed);
   show_progress(r, elapsed);
@@ -89,13 +88,13 @@ void Trainer::read_more(const StepResult& r) {
     more_[i].value = p_.steps.learning_rate(groups_[i].group, r.step);
   for (size_t i = 0; i < metric_tags_.size(); ++i)
     more_[groups_.size() + i].value = r.metrics[i].value;
-  if (c_.plan.busy_ranks == 0) return;
-  const BusyTimes busy = stragglers_.times().value_or(BusyTimes{});
+  const std::optional<BusyTimes> busy = stragglers_.times();
   stragglers_.begin();
-  const auto told = more_.end() - 3;
-  told[0].value = busy.median_ms;
-  told[1].value = busy.slowest_ms;
-  told[2].value = busy.slowest;
+  more_.resize(groups_.size() + metric_tags_.size());  // never more than at first
+  if (!busy) return;
+  more_.push_back({"busy_ms", busy->median_ms});
+  more_.push_back({"slowest_busy_ms", busy->slowest_ms});
+  more_.push_back({"slowest_rank", static_cast<double>(busy->slowest)});
 }
 
 void Trainer::write_metrics(const StepResult& r, double elapsed) {
@@ -137,6 +136,8 @@ void Trainer::write_events(const StepResult& r, double now) {
   for (size_t i = 0; i < groups_.size(); ++i) write(groups_[i].tag, more_[i].value);
   for (size_t i = 0; i < metric_tags_.size(); ++i)
     write(metric_tags_[i], more_[groups_.size() + i].value);
+  for (size_t i = groups_.size() + metric_tags_.size(); i < more_.size(); ++i)
+    write(busy_tags_[i - groups_.size() - metric_tags_.size()], more_[i].value);
   write("train/grad_norm", r.grad_norm);
   if (clips_) write("train/grad_norm_clipped", r.grad_norm_clipped);
   write("train/samples_per_s", r.samples_per_s);
@@ -181,6 +182,7 @@ int Trainer::metric_index(const std::string& wanted, const char* key) const {
   for (size_t k = 0; k < metrics.size(); ++k) {
     const std::string& name = metrics[k].name;
     names.push_back(name);
+    if (name == wanted) return static_cast<int>(k);
     // With several models "accuracy" may stand for "student.accuracy", with one "model.accuracy"
     // for "accuracy".
     if (name != wanted && !ends_with(name, "." + wanted) && !ends_with(wanted, "." + name))
@@ -195,7 +197,9 @@ int Trainer::metric_index(const std::string& wanted, const char* key) const {
 }
 
 bool Trainer::is_higher_better(int metric) const {
-  return metric >= 0 && c_.plan.metrics[static_cast<size_t>(metric)].item->higher_is_better != 0;
+  if (metric < 0) return false;
+  const plait_metric_item* item = c_.plan.metrics[static_cast<size_t>(metric)].item;
+  return item && item->higher_is_better != 0;
 }
 
 double Trainer::value_of(const Evaluation& e, int metric) const {
@@ -243,8 +247,11 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   const double now = unix_seconds();
   if (c_.run_files) {
     c_.run_files->metrics().event("evaluate", r.step, now, values, "dataset", "eval");
-    for (const auto& v : values)
-      c_.run_files->scalar("eval/" + std::string(v.name), r.step, now, v.value);
+    for (const auto& v : values) {
+      std::string tag = "eval/" + std::string(v.name);
+      if (starts_with(v.name, "loss.")) std::replace(tag.begin(), tag.end(), '.', '/');
+      c_.run_files->scalar(tag, r.step, now, v.value);
+    }
     c_.run_files->flush_scalars();
   }
   std::string text =

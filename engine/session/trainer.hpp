@@ -75,6 +75,8 @@ class Trainer {
   std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
   bool copies_;                                   // periodic saves are written from a copy
   Stragglers stragglers_;
+  static constexpr const char* busy_tags_[] = {"train/busy_ms", "train/slowest_busy_ms",
+                                               "train/slowest_rank"};
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };

@@ -135,7 +135,7 @@ class Rates(Case):
             self.assertAlmostEqual(line["loss.cross_entropy"] + line["loss.soft"], line["mean_loss"], places=5)
             self.assertEqual(round(line["accuracy"] * 20 * 20, 3) % 1, 0)  # of 20 steps
         events = next((self.folder / "r").glob("events.out.tfevents.*")).read_bytes()
-        for tag in (b"train/accuracy", b"train/loss/soft", b"eval/accuracy", b"eval/loss.soft"):
+        for tag in (b"train/accuracy", b"train/loss/soft", b"eval/accuracy", b"eval/loss/soft"):
             self.assertIn(tag, events)
         [evaluation] = [record for record in done.records if record["event"] == "evaluate"]
         self.assertLessEqual(names, evaluation.keys())

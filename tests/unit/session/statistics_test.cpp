@@ -111,11 +111,28 @@ TEST_CASE("statistics are the same on every layout") {
            {2, {"topology.data=2", "topology.zero=3"}},
            {2, {"topology.tensor=2"}},
            {2, {"topology.pipeline=2", "batch.micro=2"}},
-           {4, {"topology.tensor=2", "topology.data=2", "topology.zero=1"}}}) {
+           {4, {"topology.tensor=2", "topology.data=2", "topology.zero=1"}},
+           {2, {"topology.tensor=2", "topology.sequence=true"}},
+           {2,
+            {"topology.pipeline=2", "batch.micro=2", "topology.schedule=interleaved",
+             "topology.virtual_stages=2"}}}) {
     INFO(more.back());
     INFO(more.front());
     check_equal(run(keys(more), ranks), one);
   }
+  // Shards with padding.
+  const std::vector<std::string> uneven = {
+      "data.train={type=\"synthetic\", samples=60, shape=[6], classes=5}", "model.layers[3].out=5",
+      "model.layers[3].parallel=column", "model.layers[0].parallel=none"};
+  std::vector<std::string> two = uneven;
+  two.emplace_back("topology.tensor=2");
+  const Observed whole = run(keys(uneven)), parts = run(keys(two), 2);
+  for (const char* name : {"mean", "std", "l2", "zero", "median", "abs_max"})
+    for (const auto& [tensor, figures] : whole.last) {
+      CAPTURE(tensor);
+      CAPTURE(name);
+      CHECK(std::fabs(figures.at(name) - parts.last.at(tensor).at(name)) < 2e-2);
+    }
   check_equal(run(keys({"precision.compute=\"f16\""})),
               run(keys({"precision.compute=\"f16\"", "precision.scale.initial=1024"})));
 }
@@ -146,8 +163,24 @@ TEST_CASE("statistics of layers: one more pass over the first micro-batch") {
     INFO(more.front());
     std::vector<std::string> all = layers;
     all.insert(all.end(), more.begin(), more.end());
-    check_equal(run(keys(all), ranks), one);
+    if (more[0].find("precision") == std::string::npos) {
+      check_equal(run(keys(all), ranks), one);
+      continue;
+    }
+    const Observed low = run(keys(all), ranks);
+    for (const char* tensor : {"activations/model.linear2", "activation_gradients/model.linear2",
+                               "activation_gradients/model.relu1", "gradients/model.linear2.bias"})
+      CHECK(low.last.at(tensor).at("l2") ==
+            doctest::Approx(one.last.at(tensor).at("l2")).epsilon(0.05));
   }
+}
+
+TEST_CASE("gradients that nothing needs are left out") {
+  const Observed o = run(keys({"statistics.of=[\"activation_gradients\"]",
+                               "optimizer.groups=[{match=[\"model.linear1.*\"], frozen=true}]"}));
+  CHECK_FALSE(o.last.contains("activation_gradients/model.linear1"));
+  CHECK_FALSE(o.last.contains("activation_gradients/model.relu1"));
+  CHECK(o.last.at("activation_gradients/model.linear2").at("l2") > 0);
 }
 
 TEST_CASE("statistics change nothing of a run") {
