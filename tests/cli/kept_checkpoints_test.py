@@ -47,6 +47,23 @@ class Kept(Case):
                     if layout == name:
                         self.assertNotIn("differ from", told)  # no setting has another name or value than then
 
+    def test_the_state_besides_tensors_is_continued(self):
+        """A step that learns nothing cannot be a better one: what was the best, and how long ago, comes from the checkpoint."""
+        for version in VERSIONS:
+            kept = version / "one"
+            self.resumed(kept, version.name, "optimizer.learning_rate=0", "run.steps=6", "evaluate.every=1")
+            found = self.expect(1, "checkpoint", "diff", kept, version.name, "--json").records[-1]
+            state = {c["key"]: (c["a"], c["b"]) for c in found["state"]}
+            gain = int(state.pop("evaluations_without_gain")[0])
+            self.assertEqual(state, {"step": ("5", "6"), "samples": ("80", "96"), "updates": ("5", "6"), "random step": ("5", "6"),
+                                     "position in train": ("5", "6")})
+            self.assertIn({"key": "evaluations_without_gain", "a": str(gain), "b": str(gain + 1)}, found["state"])
+            self.assertEqual({c["key"] for c in found["settings"]} & {"run.seed", "batch.global"}, set())
+            before, after = (self.expect(0, "checkpoint", "ls", place, "--json").records[0]["checkpoints"][0]
+                             for place in (kept, f"{version.name}/ckpt/step-0000000006"))
+            self.assertEqual(before["best"], after["best"])
+            self.assertGreater(after["best"]["step"], 0)
+
     def test_every_format_is_read_by_each_verb(self):
         for version in VERSIONS:
             for name in ("one", "grid"):
@@ -58,8 +75,8 @@ class Kept(Case):
                 self.expect(0, "checkpoint", "convert", kept, out)
                 self.expect(0, "checkpoint", "diff", kept, out)
                 self.expect(0, "export", kept, out + ".safetensors")
-                done = self.expect(0, "eval", KEPT / "experiment.toml", "--checkpoint", out, "--dataset", "train", "--json")
-                again = self.expect(0, "eval", KEPT / "experiment.toml", "--checkpoint", kept, "--dataset", "train", "--json")
+                done = self.expect(0, "eval", KEPT / "experiment.toml", "--checkpoint", out, "--json")
+                again = self.expect(0, "eval", KEPT / "experiment.toml", "--checkpoint", kept, "--json")
                 self.assertEqual(done.records[-1]["loss"], again.records[-1]["loss"])
 
     def test_a_newer_format_is_refused_by_name(self):
@@ -68,7 +85,7 @@ class Kept(Case):
         text = "has format version 1000, this engine reads up to"
         for words in (["run", KEPT / "experiment.toml", "--run-dir", "r", "--resume", "must"], ["checkpoint", "verify", "r"],
                       ["checkpoint", "convert", "r", "x"], ["checkpoint", "diff", "r", "r"], ["export", "r", "x"],
-                      ["eval", KEPT / "experiment.toml", "--checkpoint", "r", "--dataset", "train"]):
+                      ["eval", KEPT / "experiment.toml", "--checkpoint", "r"]):
             self.fails(3, words, text, "use the engine that wrote it or a newer one")
         self.assertFalse((self.folder / "x").exists())
         self.assertIn(text, self.expect(0, "checkpoint", "ls", "r").out)

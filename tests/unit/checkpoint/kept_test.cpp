@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/survey.hpp"
 #include "engine/checkpoint/verify.hpp"
 #include "tests/unit/error_of.hpp"
 
@@ -53,6 +55,13 @@ TEST_CASE("each format that was written is kept, the newest too") {
       const Checkpoint c(FileSystem::posix(), folder);
       CHECK(c.manifest().format_version == v);
       CHECK(c.state().step == 5);
+      CHECK(c.state().samples == 80);
+      CHECK(c.state().seed == 42);
+      CHECK(c.state().random_step == 5);
+      CHECK(c.state().cursors == std::map<std::string, int64_t>{{"train", 5}});
+      CHECK(c.state().world.data == (layout == std::string("grid") ? 2 : 1));
+      CHECK_FALSE(c.state().lineage.empty());
+      CHECK(best_value(c.state()).metric == "accuracy");
       CHECK(c.tensors().size() == 12);
       CHECK(c.state().settings.at("model.optimizer.type") == "\"adamw\"");
     }
