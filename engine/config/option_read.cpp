@@ -75,9 +75,14 @@ class OptionReader {
     return "";
   }
   std::string read_text(const Node& node, std::string& out) {
+    const std::vector<std::string> choices =
+        option_.choices ? split(option_.choices, '|') : std::vector<std::string>();
+    if (node.is(NodeKind::kBool)) {  // where "true" is a choice, true is, too
+      out = node.as_bool() ? "true" : "false";
+      return std::find(choices.begin(), choices.end(), out) != choices.end() ? "" : mismatch(node);
+    }
     if (!node.is(NodeKind::kText)) return mismatch(node);
     if (option_.choices) {
-      const std::vector<std::string> choices = split(option_.choices, '|');
       if (std::find(choices.begin(), choices.end(), node.as_text()) == choices.end())
         return mismatch(node) + did_you_mean(nearest(node.as_text(), choices));
     }

@@ -1,184 +1,328 @@
 #include "plugins/data/csv/csv_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <limits>
+#include <set>
 
-#include "plugins/data/csv/csv_cells.hpp"
+#include "plugins/data/csv/csv_columns.hpp"
+#include "plugins/data/csv/csv_dialect.hpp"
 
 namespace plait::data::csv {
 namespace {
 
-constexpr size_t kMaxColumns = 65536;
-enum class Use : uint8_t { kNone, kInput, kTarget, kWeight };
+constexpr size_t kMaxColumns = 65536, kMaxTexts = 1 << 20;
+constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();  // no cell is read as that
 
-std::string shown(std::string_view cell) {
-  std::string text;
-  for (const char c : cell.substr(0, 40)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  return "'" + text + (cell.size() > 40 ? "…'" : "'");
-}
-
-// The role of each column, and the offset of its value in the row.
-class Layout {
+// Reads cells of one file by the roles of their columns.
+class Reader {
  public:
-  Layout(const support::SourceFile& source, const Request& request, std::vector<std::string> names)
-      : source_(source),
-        names_(std::move(names)),
-        use_(names_.size(), Use::kNone),
-        slot_(names_.size(), 0) {
-    if (!request.weight.empty()) assign(request.weight, Use::kWeight, "weight", weights_);
-    for (const std::string& n : request.target) assign(n, Use::kTarget, "target", targets_);
-    for (const std::string& n : request.input) assign(n, Use::kInput, "input", inputs_);
-    if (request.input.empty())
-      for (size_t i = 0; i < use_.size(); ++i)
-        if (use_[i] == Use::kNone) use_[i] = Use::kInput, slot_[i] = inputs_++;
-    if (inputs_ == 0)
-      fail(PLAIT_ERR_CONFIG, source_.text() + ": no column is left for the input; " + known());
-  }
-  size_t columns() const { return names_.size(); }
-  size_t inputs() const { return inputs_; }
-  size_t targets() const { return targets_; }
-  Use use(size_t column) const { return use_[column]; }
-  size_t slot(size_t column) const { return slot_[column]; }
-  const std::string& name(size_t column) const { return names_[column]; }
+  Reader(const support::SourceFile& source, std::string_view text, const Request& request)
+      : cells_(source, text, request.separator),
+        request_(request),
+        header_(request.header == Header::kYes ||
+                (request.header == Header::kAuto && has_header(source, text, request))),
+        columns_(source, request, names(source), header_) {}
+
+  // The texts of each column of texts, in the order of their ids.
+  Fit find_texts();
+  void read(Table& table, const Fit& fit);
+  const Columns& columns() const { return columns_; }
 
  private:
-  void assign(const std::string& name, Use use, const char* option, size_t& count) {
-    const auto found = std::find(names_.begin(), names_.end(), name);
-    if (found == names_.end())
-      fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names column '" + name +
-                                 "', which does not exist; " + known());
-    if (std::find(found + 1, names_.end(), name) != names_.end())
-      fail(PLAIT_ERR_DATA,
-           source_.text() + ", line 1: two columns are called '" + name + "'; rename one");
-    const auto i = static_cast<size_t>(found - names_.begin());
-    if (use_[i] != Use::kNone)
-      fail(PLAIT_ERR_CONFIG, source_.text() + ": column '" + name +
-                                 "' is named twice in input, target and weight; use it once");
-    use_[i] = use;
-    slot_[i] = count++;
+  std::vector<std::string> names(const support::SourceFile& source);
+  void rewind() {
+    cells_.rewind();
+    if (header_) skip_line();
   }
-  std::string known() const {
-    std::string text = "the columns are";
-    for (size_t i = 0; i < names_.size() && i < 20; ++i)
-      text += (i ? ", " : " ") + shown(names_[i]);
-    return text + (names_.size() > 20 ? ", …" : "");
+  void skip_line() {
+    std::string_view cell;
+    cells_.next_line();
+    while (cells_.next_cell(cell)) {
+    }
   }
+  template <class F>
+  void each_cell(F&& f);
+  bool read_row(Table& table);
+  void read_cell(Table& table, const Column& column, std::string_view cell);
+  int32_t id(const Column& column, std::string_view cell) const;
+  double number(const Column& column, std::string_view cell) const;
+  float real(const Column& column, std::string_view cell) const;
+  int32_t integer(const Column& column, std::string_view cell) const;
+  [[noreturn]] void missing(const Column& column, std::string_view cell) const;
+  [[noreturn]] void no_number(const Column& column, std::string_view cell) const;
 
-  const support::SourceFile& source_;
-  std::vector<std::string> names_;
-  std::vector<Use> use_;
-  std::vector<size_t> slot_;
-  size_t inputs_ = 0, targets_ = 0, weights_ = 0;
+  Cells cells_;
+  const Request& request_;
+  const bool header_;
+  Columns columns_;
 };
 
-double number(const Cells& cells, std::string_view cell, const std::string& name) {
-  std::string_view text = cell;
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  if (text.empty())
-    cells.bad("column " + shown(name) + " is empty, expected a number; fill it or drop the line");
-  if (text.front() == '+' && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status == std::errc::result_out_of_range)
-    cells.bad(shown(cell) + " does not fit a 64-bit number; scale the column");
-  if (status != std::errc() || end != text.data() + text.size())
-    cells.bad(shown(cell) + " in column " + shown(name) +
-              " is not a number; name the columns to read in `input`");
-  if (!std::isfinite(value)) cells.bad(shown(cell) + " is not finite; fill it or drop the line");
-  return value;
-}
-
-float real(const Cells& cells, std::string_view cell, const std::string& name) {
-  const auto value = static_cast<float>(number(cells, cell, name));
-  if (!std::isfinite(value)) cells.bad(shown(cell) + " is too large for f32; scale the column");
-  return value;
-}
-
-int32_t integer(const Cells& cells, std::string_view cell, const std::string& name) {
-  const double value = number(cells, cell, name);
-  if (value != std::floor(value) || value < -2147483648.0 || value > 2147483647.0)
-    cells.bad(shown(cell) +
-              " is not a 32-bit integer, expected one because target_type is \"i32\"");
-  return static_cast<int32_t>(value);
-}
-
-std::vector<std::string> column_names(Cells& cells, const Request& request) {
+std::vector<std::string> Reader::names(const support::SourceFile& source) {
+  if (!cells_.next_line())
+    source.bad(0, std::string("the file is empty, expected ") +
+                      (request_.header == Header::kNo ? "rows" : "a header"));
   std::vector<std::string> names;
   std::string_view cell;
-  while (cells.next_cell(cell)) {
-    if (names.size() == kMaxColumns) cells.bad("more than 65536 columns; is the separator right?");
-    names.emplace_back(request.header ? std::string(cell) : std::to_string(names.size()));
+  while (cells_.next_cell(cell)) {
+    if (names.size() == kMaxColumns) cells_.bad("more than 65536 columns; is the separator right?");
+    names.emplace_back(header_ ? std::string(trimmed(cell)) : std::to_string(names.size()));
   }
   return names;
 }
 
-// Reads one line into row `table.rows`, whose memory is allocated already.
-void read_row(Cells& cells, const Layout& layout, const Request& request, Table& table) {
-  float* input = table.input.as<float>() + static_cast<size_t>(table.rows) * layout.inputs();
-  const size_t target = static_cast<size_t>(table.rows) * layout.targets();
-  std::string_view cell;
-  size_t column = 0;
-  for (; cells.next_cell(cell); ++column) {
-    if (column >= layout.columns())
-      cells.bad("one cell too many, expected " + std::to_string(layout.columns()) +
-                " as in the first line");
-    const std::string& name = layout.name(column);
-    const size_t slot = layout.slot(column);
-    switch (layout.use(column)) {
-      case Use::kInput:
-        input[slot] = real(cells, cell, name);
-        break;
-      case Use::kTarget:
-        if (request.integer_target)
-          table.target.as<int32_t>()[target + slot] = integer(cells, cell, name);
-        else
-          table.target.as<float>()[target + slot] = real(cells, cell, name);
-        break;
-      case Use::kWeight: {
-        const float weight = real(cells, cell, name);
-        if (weight < 0) cells.bad("the weight is " + shown(cell) + ", expected 0 or more");
-        table.weight.as<float>()[table.rows] = weight;
-        break;
-      }
-      case Use::kNone:
-        break;
-    }
+void Reader::missing(const Column& column, std::string_view cell) const {
+  const std::string what = trimmed(cell).empty()
+                               ? "column " + shown(column.name) + " is empty"
+                               : shown(cell) + " in column " + shown(column.name) + " is missing";
+  if (columns_.is_text(column))
+    cells_.bad(what + ", expected a text; set missing = \"drop\" to leave such lines out, or " +
+               "take it out of missing_texts to make it a category of its own");
+  if (column.use != Use::kInput)
+    cells_.bad(what + ", expected a number; fill it, or set missing = \"drop\" to leave such " +
+               "lines out");
+  cells_.bad(what +
+             ", expected a number; fill it, or set missing = \"mean\" (of the column), "
+             "\"zero\" or \"drop\" (the line)");
+}
+
+// Why a cell is no number, as far as it can be guessed.
+void Reader::no_number(const Column& column, std::string_view cell) const {
+  const std::string what = shown(cell) + " in column " + shown(column.name) + " is not a number; ";
+  for (const char c : {';', '\t', '|', ','}) {
+    if (cell.find(c) == std::string_view::npos || c == request_.separator) continue;
+    std::string digits(trimmed(cell));
+    const bool decimal = c == ',' && std::count(digits.begin(), digits.end(), ',') == 1 &&
+                         digits.find_first_not_of("0123456789,+-eE") == std::string::npos;
+    if (decimal) cells_.bad(what + "if it is a decimal comma, set decimal = \",\"");
+    const std::string name = c == '\t' ? "tab" : c == '|' ? "pipe" : std::string(1, c);
+    cells_.bad(what + "is that the separator? Then set separator = \"" + name + "\" or \"auto\"");
   }
-  if (column != layout.columns())
-    cells.bad("the line ends after " + std::to_string(column) + " cells, expected " +
-              std::to_string(layout.columns()) + " as in the first line");
+  if (!header_ && cells_.line() == 1)
+    cells_.bad(what +
+               "if the first line holds the names, set header = true; else name the columns "
+               "to read in `input`, and columns of texts in `categories`");
+  if (column.use == Use::kTarget)
+    cells_.bad(what + "if the target is a class, set target_type = \"class\"");
+  cells_.bad(what +
+             "name the columns to read in `input`, columns of texts in `categories`, and "
+             "what stands for a missing value in `missing_texts`");
+}
+
+double Reader::number(const Column& column, std::string_view cell) const {
+  double value = 0;
+  if (!is_number(cell, request_.decimal, value)) {
+    if (trimmed(cell).empty()) missing(column, cell);
+    no_number(column, cell);
+  }
+  if (std::isnan(value) || trimmed(cell).find_first_of("iI") != std::string_view::npos)
+    cells_.bad(shown(cell) + " is not finite; fill it or drop the line");
+  if (std::isinf(value))
+    cells_.bad(shown(cell) + " does not fit a 64-bit number; scale the column");
+  return value;
+}
+
+float Reader::real(const Column& column, std::string_view cell) const {
+  const auto value = static_cast<float>(number(column, cell));
+  if (!std::isfinite(value)) cells_.bad(shown(cell) + " is too large for f32; scale the column");
+  return value;
+}
+
+int32_t Reader::integer(const Column& column, std::string_view cell) const {
+  const double value = number(column, cell);
+  if (value != std::floor(value) || value < -2147483648.0 || value > 2147483647.0)
+    cells_.bad(shown(cell) +
+               " is not a 32-bit integer, expected one because target_type is \"i32\"");
+  return static_cast<int32_t>(value);
+}
+
+int32_t Reader::id(const Column& column, std::string_view cell) const {
+  const auto found = column.ids.find(trimmed(cell));
+  if (found != column.ids.end()) return found->second;
+  const std::string what = shown(cell) + " in column " + shown(column.name);
+  if (column.use == Use::kTarget)
+    cells_.bad(what + " is none of the " + std::to_string(column.ids.size()) +
+               " classes; add it to `classes`, in this dataset and in that of training");
+  cells_.bad(what + " is none of the " + std::to_string(column.ids.size()) +
+             " texts of that column in the file of fit_on");
+}
+
+template <class F>
+void Reader::each_cell(F&& f) {
+  const std::vector<Column>& all = columns_.all();
+  std::string_view cell;
+  size_t n = 0;
+  for (; cells_.next_cell(cell); ++n) {
+    if (n >= all.size())
+      cells_.bad("one cell too many, expected " + std::to_string(all.size()) +
+                 " as in the first line");
+    f(n, cell);
+  }
+  if (n != all.size())
+    cells_.bad("the line ends after " + std::to_string(n) + " cells, expected " +
+               std::to_string(all.size()) + " as in the first line");
+}
+
+// Texts that are all numbers are ordered as such, others by their bytes.
+std::vector<std::string> sorted(const std::set<std::string, std::less<>>& texts) {
+  std::vector<std::string> all(texts.begin(), texts.end());
+  double value = 0;
+  if (std::all_of(all.begin(), all.end(), [&](const auto& t) { return is_number(t, '.', value); }))
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      double x = 0, y = 0;
+      return is_number(a, '.', x) && is_number(b, '.', y) && x < y;
+    });
+  return all;
+}
+
+Fit Reader::find_texts() {
+  const std::vector<Column>& all = columns_.all();
+  std::vector<std::set<std::string, std::less<>>> texts(all.size());
+  Fit fit;
+  fit.classes = request_.classes;
+  const auto wanted = [&](const Column& c) {
+    return columns_.is_text(c) && (c.use == Use::kCategory || request_.classes.empty());
+  };
+  if (std::none_of(all.begin(), all.end(), wanted)) return fit;
+  rewind();
+  while (cells_.next_line())
+    each_cell([&](size_t i, std::string_view cell) {
+      if (!wanted(all[i]) || is_missing(cell, request_)) return;
+      const std::string_view text = trimmed(cell);
+      if (texts[i].find(text) != texts[i].end()) return;
+      if (texts[i].size() == kMaxTexts)
+        cells_.bad("column " + shown(all[i].name) +
+                   " has more than 1048576 different texts; is it a category?");
+      texts[i].emplace(text);
+    });
+  for (size_t i = 0; i < all.size(); ++i)
+    if (wanted(all[i]))
+      (all[i].use == Use::kTarget ? fit.classes : fit.categories[all[i].name]) = sorted(texts[i]);
+  return fit;
+}
+
+void Reader::read_cell(Table& table, const Column& column, std::string_view cell) {
+  const auto row = static_cast<size_t>(table.rows);
+  switch (column.use) {
+    case Use::kInput: {
+      float& to = table.input.as<float>()[row * table.inputs + column.slot];
+      if (!is_missing(cell, request_))
+        to = real(column, cell);
+      else
+        to = request_.missing == Missing::kZero ? 0 : kMissing;
+      break;
+    }
+    case Use::kCategory:
+      if (request_.one_hot)
+        table.input
+            .as<float>()[row * table.inputs + column.slot + static_cast<size_t>(id(column, cell))] =
+            1;
+      else
+        table.category.as<int32_t>()[row * table.categories + column.slot] = id(column, cell);
+      break;
+    case Use::kTarget: {
+      const size_t at = row * table.targets + column.slot;
+      if (request_.target_type == TargetType::kReal)
+        table.target.as<float>()[at] = real(column, cell);
+      else
+        table.target.as<int32_t>()[at] =
+            request_.target_type == TargetType::kClass ? id(column, cell) : integer(column, cell);
+      break;
+    }
+    case Use::kWeight: {
+      const float weight = real(column, cell);
+      if (weight < 0) cells_.bad("the weight is " + shown(cell) + ", expected 0 or more");
+      table.weight.as<float>()[row] = weight;
+      break;
+    }
+    case Use::kNone:
+      break;
+  }
+}
+
+// Reads one line into row `table.rows`, whose memory is allocated already. False: it is dropped.
+bool Reader::read_row(Table& table) {
+  bool complete = true;
+  each_cell([&](size_t i, std::string_view cell) {
+    const Column& column = columns_.all()[i];
+    if (!complete || column.use == Use::kNone) return;
+    if (is_missing(cell, request_)) {
+      complete = request_.missing != Missing::kDrop;
+      const bool filled = column.use == Use::kInput && request_.missing != Missing::kError;
+      if (complete && !filled) missing(column, cell);
+      if (!complete) return;
+    }
+    read_cell(table, column, cell);
+  });
+  return complete;
+}
+
+// Puts the mean of its column in the place of each missing number.
+void fill_means(Table& table, const Columns& columns, const Fit* fitted,
+                const support::SourceFile& source) {
+  const auto rows = static_cast<size_t>(table.rows);
+  auto* input = table.input.as<float>();
+  for (const Column& c : columns.all()) {
+    if (c.use != Use::kInput) continue;
+    double sum = 0, n = 0;
+    for (size_t r = 0; r < rows; ++r)
+      if (const float v = input[r * table.inputs + c.slot]; !std::isnan(v)) sum += v, ++n;
+    if (n > 0) table.fit.means[c.name] = sum / n;
+    const bool gaps = n < static_cast<double>(rows);
+    const std::map<std::string, double>& means = fitted ? fitted->means : table.fit.means;
+    const auto mean = means.find(c.name);
+    if (gaps && mean == means.end())
+      fail(PLAIT_ERR_DATA, source.text() + ": column " + shown(c.name) +
+                               " has no number to take the mean of; leave it out of `input`");
+    for (size_t r = 0; gaps && r < rows; ++r)
+      if (float& v = input[r * table.inputs + c.slot]; std::isnan(v))
+        v = static_cast<float>(mean->second);
+  }
+}
+
+void Reader::read(Table& table, const Fit& fit) {
+  columns_.place(fit);
+  table.header = header_;
+  table.inputs = columns_.inputs();
+  table.targets = columns_.targets();
+  table.categories = columns_.categories();
+  rewind();
+  while (cells_.next_line()) {
+    const auto rows = static_cast<size_t>(table.rows) + 1;
+    table.input.resize(rows * table.inputs * 4);
+    table.target.resize(rows * table.targets * 4);
+    table.category.resize(rows * table.categories * 4);
+    if (!request_.weight.empty()) table.weight.resize(rows * 4);
+    if (table.inputs > 0)
+      std::memset(table.input.data() + (rows - 1) * table.inputs * 4, 0, table.inputs * 4);
+    read_row(table) ? ++table.rows : ++table.dropped;
+  }
+  const auto rows = static_cast<size_t>(table.rows);
+  table.input.resize(rows * table.inputs * 4);
+  table.target.resize(rows * table.targets * 4);
+  table.category.resize(rows * table.categories * 4);
+  if (!request_.weight.empty()) table.weight.resize(rows * 4);
 }
 
 }  // namespace
 
-Table parse(const support::SourceFile& source, std::string_view text, const Request& request) {
-  if (text.starts_with("\x1f\x8b"))
-    source.bad(0, "this is gzip data, expected text; unpack it with gunzip first");
-  Cells cells(source, text, request.separator);
-  if (!cells.next_line())
-    source.bad(0,
-               "the file is empty, expected " + std::string(request.header ? "a header" : "rows"));
-  const Layout layout(source, request, column_names(cells, request));
-  if (!request.header) cells.rewind();
-
+Table parse(const support::SourceFile& source, std::string_view text, const Request& given,
+            const Fit* fitted) {
+  Request request = given;
+  if (request.separator == 0) request.separator = separator_of(text, request.decimal);
+  if (request.separator == request.decimal)
+    fail(PLAIT_ERR_CONFIG, source.text() + ": separator and decimal are both '" +
+                               std::string(1, request.decimal) + "'; set separator = \";\"");
+  Reader reader(source, text, request);
   Table table;
-  table.inputs = layout.inputs();
-  table.targets = layout.targets();
-  while (cells.next_line()) {
-    const auto rows = static_cast<size_t>(table.rows) + 1;
-    table.input.resize(rows * table.inputs * 4);
-    table.target.resize(rows * table.targets * 4);
-    if (!request.weight.empty()) table.weight.resize(rows * 4);
-    read_row(cells, layout, request, table);
-    ++table.rows;
-  }
-  if (table.rows == 0) source.bad(text.size(), "the file has a header but no rows");
-  table.input.shrink();
-  table.target.shrink();
-  table.weight.shrink();
+  table.fit = fitted ? *fitted : reader.find_texts();
+  reader.read(table, table.fit);
+  if (table.rows == 0)
+    source.bad(text.size(), table.dropped ? "every line has a missing cell and is dropped"
+                                          : "the file has a header but no rows");
+  if (request.missing == Missing::kMean) fill_means(table, reader.columns(), fitted, source);
+  for (support::Bytes* b : {&table.input, &table.target, &table.weight, &table.category})
+    b->shrink();
   return table;
 }
 

@@ -1,15 +1,14 @@
 #include "plugins/data/idx/idx_file.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstdio>
+
+#include "plugins/data/gzip.hpp"
 
 namespace plait::data::idx {
 namespace {
 
 constexpr size_t kMaxHeader = 4 + 4 * PLAIT_MAX_NDIM;
-constexpr const char* kRefetch = "; fetch the file again";
 
 const char* type_of(uint8_t code) {
   switch (code) {
@@ -27,69 +26,6 @@ const char* type_of(uint8_t code) {
       return "unknown";
   }
 }
-
-bool is_gzip(std::span<const uint8_t> raw) {
-  return raw.size() >= 2 && raw[0] == 0x1f && raw[1] == 0x8b;
-}
-
-class Inflater {
- public:
-  explicit Inflater(const support::SourceFile& source, std::span<const uint8_t> packed)
-      : source_(source), packed_(packed) {
-    if (inflateInit2(&z_, 15 + 16) != Z_OK)
-      fail(PLAIT_ERR_MEMORY, source_.text() + ": out of memory to unpack it");
-  }
-  ~Inflater() { inflateEnd(&z_); }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-
-  // Unpacks up to n more bytes; fewer only at the end of the file.
-  size_t read(uint8_t* to, size_t n) {
-    size_t done = 0;
-    while (done < n && !ended_) {
-      const size_t in = std::min<size_t>(packed_.size() - at_, 1u << 30),
-                   out = std::min<size_t>(n - done, 1u << 30);
-      z_.next_in = const_cast<Bytef*>(packed_.data() + at_);
-      z_.avail_in = static_cast<uInt>(in);
-      z_.next_out = to + done;
-      z_.avail_out = static_cast<uInt>(out);
-      const int status = inflate(&z_, Z_NO_FLUSH);
-      at_ += in - z_.avail_in;
-      done += out - z_.avail_out;
-      if (status == Z_STREAM_END)
-        next_member();
-      else if (status == Z_MEM_ERROR)
-        fail(PLAIT_ERR_MEMORY, source_.text() + ": out of memory to unpack it");
-      else if (status != Z_OK)
-        refuse(status);
-    }
-    return done;
-  }
-
- private:
-  void next_member() {
-    if (at_ == packed_.size()) {
-      ended_ = true;
-    } else if (!is_gzip(packed_.subspan(at_))) {
-      source_.bad(at_, std::to_string(packed_.size() - at_) +
-                           " bytes after the end of the gzip data, expected none" + kRefetch);
-    } else {
-      inflateReset(&z_);
-    }
-  }
-  [[noreturn]] void refuse(int status) {
-    if (status == Z_BUF_ERROR && at_ == packed_.size())
-      source_.bad(at_, std::string("the gzip data is truncated here") + kRefetch);
-    source_.bad(at_, std::string("damaged gzip data (") + (z_.msg ? z_.msg : "no reason given") +
-                         ")" + kRefetch);
-  }
-
-  const support::SourceFile& source_;
-  std::span<const uint8_t> packed_;
-  z_stream z_{};
-  size_t at_ = 0;
-  bool ended_ = false;
-};
 
 // Grows with the values that are really unpacked, so that a declared size alone allocates nothing.
 support::Bytes unpack(const support::SourceFile& source, std::span<const uint8_t> packed) {

@@ -59,6 +59,15 @@ TEST_CASE("defaults fill omitted options") {
   CHECK(c.set.origin("count").text() == "default");
 }
 
+TEST_CASE("true and false are choices like others, with or without quotes") {
+  const std::vector<plait_option> options = {
+      with_choices(make_option(PLAIT_OPT_TEXT, "header", "\"auto\""), "auto|true|false")};
+  CHECK(check("header = true", options).set.get_text("header") == "true");
+  CHECK(check("header = false", options).set.get_text("header") == "false");
+  CHECK(check("header = \"true\"", options).set.get_text("header") == "true");
+  CHECK(check("kind = true").problems.find("found true") != std::string::npos);
+}
+
 TEST_CASE("given values are read, with their origin") {
   const Checked c = check(
       "flag = false\ncount = 10\nshare = 0.25\nkind = \"mean\"\nsizes = 4\nbetas = [1, 0.5]\nnames "

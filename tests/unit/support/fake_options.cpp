@@ -75,7 +75,7 @@ Options::Value Options::parse(const plait_option& o, const std::string& toml) {
       break;
     case PLAIT_OPT_TEXT:
     case PLAIT_OPT_PATH:
-      v.text = unquoted(toml);
+      v.text = toml == "true" || toml == "false" ? toml : unquoted(toml);
       if (o.choices &&
           ("|" + std::string(o.choices) + "|").find("|" + v.text + "|") == std::string::npos)
         throw std::invalid_argument(std::string("unknown choice for ") + o.name + ": " + v.text);

@@ -1,0 +1,132 @@
+#include "plugins/data/csv/csv_columns.hpp"
+
+#include <algorithm>
+
+#include "plugins/data/csv/csv_dialect.hpp"
+
+namespace plait::data::csv {
+namespace {
+constexpr size_t kMaxInputs = 1 << 20;
+}
+
+std::string shown(std::string_view cell) {
+  std::string text;
+  for (const char c : cell.substr(0, 40)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  return "'" + text + (cell.size() > 40 ? "…'" : "'");
+}
+
+Columns::Columns(const support::SourceFile& source, const Request& request,
+                 std::vector<std::string> names, bool header)
+    : source_(source), request_(request), columns_(names.size()), header_(header) {
+  for (size_t i = 0; i < names.size(); ++i) columns_[i].name = std::move(names[i]);
+  if (!request.weight.empty()) assign(request.weight, Use::kWeight, "weight", weights_);
+  for (const std::string& n : request.target) assign(n, Use::kTarget, "target", targets_);
+  for (const std::string& n : request.input) assign(n, Use::kInput, "input", inputs_);
+  assign_categories();
+  if (request.input.empty())
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      Column& c = columns_[i];
+      if (c.use == Use::kNone) c.use = Use::kInput;
+      if (c.use == Use::kInput || c.use == Use::kCategory) order_.push_back(i);
+    }
+  if (order_.empty())
+    fail(PLAIT_ERR_CONFIG, source_.text() + ": no column is left for the input; " + known());
+}
+
+// Categories are columns of the input, or further ones behind those that it names.
+void Columns::assign_categories() {
+  for (const std::string& name : request_.categories) {
+    const auto found = std::find_if(columns_.begin(), columns_.end(),
+                                    [&](const Column& c) { return c.name == name; });
+    if (found != columns_.end() && found->use == Use::kInput)
+      found->use = Use::kCategory;
+    else
+      assign(name, Use::kCategory, "categories", categories_);
+  }
+}
+
+bool Columns::is_text(const Column& column) const {
+  return column.use == Use::kCategory ||
+         (column.use == Use::kTarget && request_.target_type == TargetType::kClass);
+}
+
+void Columns::number_ids(Column& column, const std::vector<std::string>& texts,
+                         const char* option) {
+  column.ids.clear();
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (!column.ids.emplace(texts[i], static_cast<int32_t>(i)).second)
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " lists " + shown(texts[i]) +
+                                 " twice; list each text once");
+}
+
+void Columns::place(const Fit& fit) {
+  inputs_ = categories_ = 0;
+  for (const size_t i : order_) {
+    Column& c = columns_[i];
+    if (c.use == Use::kInput) {
+      c.slot = inputs_++;
+      continue;
+    }
+    const auto texts = fit.categories.find(c.name);
+    if (texts == fit.categories.end())
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": the file of fit_on has no column '" + c.name +
+                                 "'; give both files the same columns");
+    number_ids(c, texts->second, "categories");
+    c.slot = request_.one_hot ? inputs_ : categories_;
+    (request_.one_hot ? inputs_ : categories_) += request_.one_hot ? texts->second.size() : 1;
+    if (inputs_ > kMaxInputs)
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": the categories up to '" + c.name + "' have " +
+                                 std::to_string(inputs_) +
+                                 " texts, at most 1048576 can be columns; take ids with encoding "
+                                 "= \"id\", or leave the column out");
+  }
+  for (Column& c : columns_)
+    if (c.use == Use::kTarget && is_text(c)) number_ids(c, fit.classes, "classes");
+}
+
+void Columns::assign(const std::string& name, Use use, const char* option, size_t& count) {
+  const auto is_it = [&](const Column& c) { return c.name == name; };
+  const auto found = std::find_if(columns_.begin(), columns_.end(), is_it);
+  if (found == columns_.end())
+    fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names column '" + name +
+                               "', which does not exist; " + known());
+  if (std::find_if(found + 1, columns_.end(), is_it) != columns_.end())
+    fail(PLAIT_ERR_DATA,
+         source_.text() + ", line 1: two columns are called '" + name + "'; rename one");
+  if (found->use != Use::kNone)
+    fail(PLAIT_ERR_CONFIG, source_.text() + ": column '" + name +
+                               "' is named twice in input, categories, target and weight; use it "
+                               "once");
+  found->use = use;
+  found->slot = count++;
+  if ((use == Use::kInput || use == Use::kCategory) && !request_.input.empty())
+    order_.push_back(static_cast<size_t>(found - columns_.begin()));
+}
+
+std::string Columns::known() const {
+  std::string text = "the columns are";
+  size_t numbers = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    double value = 0;
+    numbers += is_number(columns_[i].name, request_.decimal, value) ? 1 : 0;
+    if (i < 20) text += (i ? ", " : " ") + shown(columns_[i].name);
+  }
+  if (columns_.size() > 20) text += ", …";
+  if (columns_.size() == 1)
+    for (const char c : {';', '\t', '|', ','})
+      if (columns_[0].name.find(c) != std::string::npos) {
+        const std::string wanted = c == '\t' ? "tab" : c == '|' ? "pipe" : std::string(1, c);
+        return text + "; set separator = \"" + wanted + "\" or \"auto\"";
+      }
+  if (header_ && numbers > 0)
+    return text +
+           "; is the first line a sample? Then set header = false, and name columns by "
+           "their numbers 0, 1, …";
+  if (!header_ && request_.header == Header::kAuto)
+    return text +
+           ", because the first line looks like a sample; if it holds the names, set "
+           "header = true";
+  return text;
+}
+
+}  // namespace plait::data::csv
