@@ -29,6 +29,9 @@ constexpr plait_option path_option(const char* name, const char* initial, const 
 constexpr plait_option ints_option(const char* name, const char* initial, const char* help) {
   return declare(PLAIT_OPT_INTS, name, initial, help);
 }
+constexpr plait_option reals_option(const char* name, const char* initial, const char* help) {
+  return declare(PLAIT_OPT_REALS, name, initial, help);
+}
 constexpr plait_option texts_option(const char* name, const char* initial, const char* help) {
   return declare(PLAIT_OPT_TEXTS, name, initial, help);
 }

@@ -216,12 +216,16 @@ struct ModelConfig {
 
 // y = (x / divide - mean) / std
 struct NormalizeConfig {
-  std::string field;
-  Origin origin;  // of the key
+  std::string field;  // "*": every input of real numbers or u8 that has no entry of its own
+  Origin origin;      // of the key
   OptionSet keys;
-  double divide = 1, mean = 0, std = 1;
+  bool automatic = false;  // mean and std are those of [data.train]
+  double divide = 1;
+  std::vector<double> mean{0}, std{1};  // one number, or one for each column
+  bool inherited = false;               // from [data.train]
   bool same_values(const NormalizeConfig& o) const {
-    return field == o.field && divide == o.divide && mean == o.mean && std == o.std;
+    return field == o.field && automatic == o.automatic && divide == o.divide && mean == o.mean &&
+           std == o.std;
   }
 };
 

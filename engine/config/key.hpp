@@ -54,6 +54,8 @@ void assign(T& to, const OptionValue& value) {
     to = value.text;
   else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
     to = value.integers;
+  else if constexpr (std::is_same_v<T, std::vector<double>>)
+    to = value.reals;
   else
     to = value.texts;
 }
@@ -65,6 +67,7 @@ constexpr bool fits(uint32_t type) {
   if (std::is_same_v<T, double>) return type == PLAIT_OPT_REAL;
   if (std::is_same_v<T, std::string>) return type == PLAIT_OPT_TEXT || type == PLAIT_OPT_PATH;
   if (std::is_same_v<T, std::vector<int64_t>>) return type == PLAIT_OPT_INTS;
+  if (std::is_same_v<T, std::vector<double>>) return type == PLAIT_OPT_REALS;
   if (std::is_same_v<T, std::vector<std::string>>) return type == PLAIT_OPT_TEXTS;
   return false;
 }

@@ -77,6 +77,9 @@ class ExperimentLoader {
   std::vector<DatasetConfig> read_datasets();
   DatasetConfig read_dataset(const std::string& name, const ConfigEntry& table);
   std::vector<NormalizeConfig> read_normalize(const ConfigEntry& table);
+  NormalizeConfig read_normalize_field(const std::string& field, const Origin& origin,
+                                       const ConfigEntry& entry);
+  void inherit_normalize(std::vector<DatasetConfig>& all) const;
 
   // loader_layers.cpp
   std::vector<LayerConfig> read_layers(const ConfigEntry& model);

@@ -15,6 +15,11 @@ namespace {
 // The engine's keys of an item that an option of another one describes.
 OptionView inner_keys() { return tokenizer_keys(); }
 
+bool is_auto(const Node& node) { return node.is(NodeKind::kText) && node.as_text() == "auto"; }
+std::string found_text(const Node& node) {
+  return node.is(NodeKind::kText) ? node.toml() : node.kind_name();
+}
+
 }  // namespace
 
 void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind,
@@ -105,7 +110,21 @@ std::vector<DatasetConfig> ExperimentLoader::read_datasets() {
     else
       all.push_back(read_dataset(entry.key, {path, &entry.value}));
   }
+  inherit_normalize(all);
   return all;
+}
+
+// What a model was trained on decides what it is evaluated on.
+void ExperimentLoader::inherit_normalize(std::vector<DatasetConfig>& all) const {
+  const auto train = std::find_if(all.begin(), all.end(),
+                                  [](const DatasetConfig& d) { return d.name == "train"; });
+  if (train == all.end()) return;
+  const Node& data = document_.root.find("data");
+  for (DatasetConfig& d : all) {
+    if (d.name == "train" || data.find(d.name).has("normalize")) continue;
+    d.normalize = train->normalize;
+    for (NormalizeConfig& one : d.normalize) one.inherited = true;
+  }
 }
 
 DatasetConfig ExperimentLoader::read_dataset(const std::string& name, const ConfigEntry& table) {
@@ -128,22 +147,51 @@ std::vector<NormalizeConfig> ExperimentLoader::read_normalize(const ConfigEntry&
   std::vector<NormalizeConfig> all;
   const Node& node = *table.node;
   if (node.absent()) return all;
-  if (!node.is(NodeKind::kTable)) {
+  if (is_auto(node)) {
+    all.push_back(read_normalize_field("*", node.origin(), {table.path, &node}));
+  } else if (!node.is(NodeKind::kTable)) {
     problems_.add(node.origin(), table.path,
-                  std::string("expected a table of fields, found ") + node.kind_name(),
-                  "write normalize.FIELD = {divide = 255}");
-    return all;
-  }
-  for (const Node::Entry& entry : node.entries()) {
-    NormalizeConfig one;
-    one.field = entry.key;
-    one.origin = entry.origin;
-    one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(table.path, entry.key),
-                                resolver_, problems_);
-    normalize_keys().read(one.keys, one);
-    all.push_back(std::move(one));
+                  "expected \"auto\" or a table of fields, found " + found_text(node),
+                  "write normalize = \"auto\", or normalize.FIELD = {divide = 255}");
+  } else {
+    for (const Node::Entry& entry : node.entries())
+      all.push_back(read_normalize_field(entry.key, entry.origin,
+                                         {key_path(table.path, entry.key), &entry.value}));
   }
   return all;
+}
+
+NormalizeConfig ExperimentLoader::read_normalize_field(const std::string& field,
+                                                       const Origin& origin,
+                                                       const ConfigEntry& entry) {
+  NormalizeConfig one;
+  one.field = field;
+  one.origin = origin;
+  const Node& node = *entry.node;
+  if (is_auto(node)) {
+    one.keys = OptionSet::check(Node(), normalize_keys(), {}, entry.path, resolver_, problems_);
+    one.keys.set_bool("auto", true, node.origin());
+  } else if (node.is(NodeKind::kText)) {
+    problems_.add(node.origin(), entry.path,
+                  "expected \"auto\" or a table, found " + found_text(node),
+                  "write normalize.FIELD = \"auto\", or normalize.FIELD = {divide = 255}");
+  } else {
+    one.keys = OptionSet::check(node, normalize_keys(), {}, entry.path, resolver_, problems_);
+  }
+  normalize_keys().read(one.keys, one);
+  for (const char* key : {"divide", "mean", "std"})
+    if (one.automatic && one.keys.given(key))
+      problems_.add(one.keys.origin(key), key_path(entry.path, key),
+                    "has no effect beside auto, which takes mean and std from the data",
+                    "leave it out, or auto");
+  for (auto* list : {&one.mean, &one.std}) {
+    if (!list->empty()) continue;
+    const std::string key = list == &one.mean ? "mean" : "std";
+    list->assign(1, 1);  // tracing goes on
+    problems_.add(one.keys.origin(key), key_path(entry.path, key),
+                  "is an empty list, expected a number, or one for each column");
+  }
+  return one;
 }
 
 }  // namespace plait::config

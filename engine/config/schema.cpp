@@ -487,10 +487,19 @@ constexpr Key<ItemConfig> kFormat[] = {
     key<&ItemConfig::type>(text_option("type", nullptr, "format item"), kResult),
 };
 constexpr Key<NormalizeConfig> kNormalize[] = {
+    key<&NormalizeConfig::automatic>(
+        bool_option("auto", "false",
+                    "mean and std of each column of [data.train], of all values where a sample has "
+                    "several axes; also written FIELD = \"auto\", and normalize = \"auto\" for all "
+                    "inputs of real numbers"),
+        kResult),
     key<&NormalizeConfig::divide>(
         above(real_option("divide", "1.0", "y = (x / divide - mean) / std"), 0), kResult),
-    key<&NormalizeConfig::mean>(real_option("mean", "0.0", "see `divide`"), kResult),
-    key<&NormalizeConfig::std>(above(real_option("std", "1.0", "see `divide`"), 0), kResult),
+    key<&NormalizeConfig::mean>(
+        reals_option("mean", "[0.0]", "see `divide`; one number, or one for each column"), kResult),
+    key<&NormalizeConfig::std>(
+        above(reals_option("std", "[1.0]", "see `divide`; one number, or one for each column"), 0),
+        kResult),
 };
 constexpr Key<ModelConfig> kModel[] = {
     key<&ModelConfig::frozen>(

@@ -6,6 +6,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/normalization.hpp"
 
 namespace plait::plan {
 config::Origin origin_of(const config::Experiment& e, const std::string& key) {
@@ -60,18 +61,6 @@ void add_unopened(const config::DatasetConfig& d, const Error& e,
       key = d.path + "." + value.key;
     }
   problems.add(origin, key, text, "", e.code());
-}
-
-void check_normalize(const config::DatasetConfig& d, const Dataset& dataset,
-                     config::Problems& problems) {
-  std::vector<std::string> names;
-  for (const plait_field& f : dataset.fields()) names.emplace_back(f.name);
-  for (const config::NormalizeConfig& n : d.normalize)
-    if (std::find(names.begin(), names.end(), n.field) == names.end())
-      problems.add(
-          n.origin, d.path + ".normalize." + config::toml_key(n.field),
-          "the dataset has no field '" + n.field + "'" + did_you_mean(nearest(n.field, names)),
-          "its fields are: " + join(names));
 }
 
 // The first few names, and the number of the others.

@@ -15,6 +15,7 @@
 #include "engine/plan/dataset.hpp"
 #include "engine/plan/entry_point.hpp"
 #include "engine/plan/generation.hpp"
+#include "engine/plan/normalization.hpp"
 #include "engine/plan/parameter.hpp"
 #include "engine/plan/precision.hpp"
 #include "engine/plan/program.hpp"
@@ -101,6 +102,7 @@ struct Plan {
 
   Precision precision;
   Storage storage;
+  std::vector<Normalization> normalizations;  // of fields by columns; others are constants
   std::vector<Parameter> parameters;
   std::vector<ParameterGroup> groups;
   std::vector<Model> models;

@@ -37,6 +37,7 @@ struct PlanDraft : Plan {
   // GenerationInputs.
   GenerationFields generation_fields;
   Feed prefill_feed, decode_feed;
+  int32_t normalization_segment = -1;  // of `normalizations`; -1: there are none
   // Reduces the sums of a step together with loss and weight sums; -1: none.
   int32_t step_sums_collective = -1;
   // Messages of a batch of an evaluation that its programs do not wait for.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/error.hpp"
+#include "engine/plan/normalization.hpp"
 #include "engine/plan/plan_draft.hpp"
 #include "engine/program/c_builder.hpp"
 
@@ -108,6 +109,7 @@ class Tracer {
   ValueId note_poison(ValueId v);
   ValueId field_value(const std::string& name);
   ValueId normalized(const std::string& field, ValueId raw);
+  ValueId normalized_by_column(const Normalization& n, ValueId v);
   ValueId named(const std::string& name);
   const ValueId* find_in_scope(const std::map<std::string, ValueId>& among,
                                const std::string& name) const;
@@ -146,11 +148,13 @@ class Tracer {
   const bool is_first_;  // of the traces of the plan
   std::unique_ptr<Graph> graph_;
   program::BuildHooks hooks_;
-  std::string model_;                          // the one being traced
-  std::string block_;                          // of the layer being traced: "p3.", or ""
-  std::map<std::string, ValueId> values_;      // "model.name", and the weight by its bare name
-  std::map<std::string, ValueId> layers_;      // the first output of each: "model.p3.norm"
-  std::map<std::string, ValueId> fields_;      // as they come
+  std::string model_;                      // the one being traced
+  std::string block_;                      // of the layer being traced: "p3.", or ""
+  std::map<std::string, ValueId> values_;  // "model.name", and the weight by its bare name
+  std::map<std::string, ValueId> layers_;  // the first output of each: "model.p3.norm"
+  std::map<std::string, ValueId> fields_;  // as they come
+  std::map<uint64_t, std::pair<ValueId, ValueId>>
+      column_numbers_;                         // by offset: mean and inverse of a Normalization
   std::map<std::string, ValueId> parameters_;  // by full name
   std::map<std::string, size_t, std::less<>>
       registered_;                             // by full name: index into Plan::parameters

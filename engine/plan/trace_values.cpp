@@ -47,17 +47,33 @@ ValueId Tracer::field_value(const std::string& name) {
 // Converts floats of the data to the type that layers compute in, and normalises: y = (x / divide -
 // mean) / std.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
-  const std::vector<config::NormalizeConfig> none;
-  for (const auto& n : source_.config ? source_.config->normalize : none) {
-    if (n.field != field) continue;
-    const double scale = 1 / (n.divide * n.std), shift = -n.mean / n.std;
-    ValueId v = graph_->apply1("cast", {raw},
-                               {attr("dtype", static_cast<int64_t>(plan_.precision.compute))});
-    v = program::scaled(*graph_, v, scale);
-    return shift == 0 ? v : program::binary(*graph_, "add", v, graph_->constant(shift));
+  const auto all = fields();
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const plait_field& f) { return field == f.name; });
+  const config::NormalizeConfig* n = source_.config ? normalize_of(*source_.config, *at) : nullptr;
+  if (!n)
+    return program::is_float(graph_->shape(raw).dtype)
+               ? graph_->as_type(raw, plan_.precision.compute)
+               : raw;
+  ValueId v =
+      graph_->apply1("cast", {raw}, {attr("dtype", static_cast<int64_t>(plan_.precision.compute))});
+  if (by_column(*n)) return normalized_by_column(find_or_add_normalization(plan_, *n, *at), v);
+  const double scale = 1 / (n->divide * n->std[0]), shift = -n->mean[0] / n->std[0];
+  v = program::scaled(*graph_, v, scale);
+  return shift == 0 ? v : program::binary(*graph_, "add", v, graph_->constant(shift));
+}
+
+// The mean is subtracted first: what is left keeps its digits, however large the mean is.
+ValueId Tracer::normalized_by_column(const Normalization& n, ValueId v) {
+  auto [known, is_new] = column_numbers_.try_emplace(n.mean_at.offset);
+  if (is_new) {
+    const plait_shape shape = n.columns == 1 ? make_shape(plan_.precision.compute, {})
+                                             : make_shape(plan_.precision.compute, {n.columns});
+    known->second = {graph_->persistent("mean of " + n.field, shape, n.mean_at),
+                     graph_->persistent("inverse deviation of " + n.field, shape, n.inverse_at)};
   }
-  return program::is_float(graph_->shape(raw).dtype) ? graph_->as_type(raw, plan_.precision.compute)
-                                                     : raw;
+  const auto [mean, inverse] = known->second;
+  return program::binary(*graph_, "mul", program::binary(*graph_, "sub", v, mean), inverse);
 }
 
 // As the layer being traced may write it.

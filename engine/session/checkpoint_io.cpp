@@ -135,6 +135,7 @@ checkpoint::RunState CheckpointIo::run_state() const {
   if (c_.plan.scaler.exists())
     extra.field("loss_scale", strf("%a %a %a", c_.state.loss_scale[0], c_.state.loss_scale[1],
                                    c_.state.loss_scale[2]));
+  c_.normalizer.save(extra);
   extra.field("evaluations_without_gain", c_.state.evaluations_without_gain).end_object();
   s.extra = extra.text();
   return s;
@@ -272,8 +273,10 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     const auto c = open_on_all_ranks(path);
     if (c_.ranks.is_leader()) log_conversions(c_.plan, *c, c_.log);
     const auto blocks = read_blocks(*c, true);
+    auto normalization = c_.normalizer.parse(c->state().extra, c->path());
     c_.parameters_changed();  // as above
     for (const auto& [at, bytes] : blocks) c_.executor.write(at, bytes.data(), bytes.size());
+    c_.normalizer.take(std::move(normalization));
     c_.executor.sync();
     c_.state.modified();
     c_.state.kept = {};
@@ -304,8 +307,10 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   const auto loaded = read_blocks(c, false);
   if (c_.ranks.is_leader()) log_conversions(c_.plan, c, c_.log);
   const Extra extra = parse_extra(s.extra, s.step, c.path());
+  auto normalization = c_.normalizer.parse(s.extra, c.path());
   if (c_.ranks.is_leader()) warn_of_differences(c_.plan, s, c.path(), c_.log);
   for (const auto& [at, bytes] : loaded) c_.executor.write(at, bytes.data(), bytes.size());
+  c_.normalizer.take(std::move(normalization));
   c_.executor.sync();
   c_.state.step = s.step;
   c_.state.begin_lineage();

@@ -124,6 +124,7 @@ double Evaluator::perplexity(const Evaluation& e) const {
 // Launches the programs of an entry point on the staged samples.
 void Evaluator::launch(const plan::EntryPoint& entry, Feeder& feeder) {
   c_.refresh_low();
+  c_.normalizer.ensure();
   for (const runtime::Executor::LaunchGroup& group : c_.executor.launches(entry)) {
     const plan::Launch& t = *group.first;
     if (t.feed >= 0)

@@ -28,6 +28,7 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
                                                            return ranks.connect(device, log);
                                                          });
                               })),
+      normalizer(plan, executor, log),
       refresh_low_(plan.find_entry_point(plan::kRefreshLow)),
       quantize_(plan.find_entry_point(plan::kQuantize)) {
   const config::PrecisionConfig& p = plan.experiment.precision;

@@ -15,6 +15,7 @@
 #include "engine/base/log.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/executor.hpp"
+#include "engine/session/normalizer.hpp"
 #include "engine/session/rank_context.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/settings.hpp"
@@ -114,6 +115,7 @@ struct SessionContext {
   std::unique_ptr<RankLog> rank_log;  // of the other ranks, once rank 0 has run_files
   TrainingState state;                // its step is in messages while the executor opens
   runtime::Executor executor;
+  Normalizer normalizer;
   std::unique_ptr<RunFiles> run_files;  // null with no_files
   bool keeps_files = false;             // rank 0 has run_files
   bool running = false;                 // inside run()

@@ -143,6 +143,7 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   write_scalars();
   numbers_.end();
   c_.refresh_low();
+  c_.normalizer.ensure();
   for (const runtime::Executor::LaunchGroup& group : launch_groups_) {
     feed(entry_, *group.first, step);
     c_.executor.launch(group);

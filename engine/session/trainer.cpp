@@ -411,6 +411,7 @@ StepResult Trainer::loop() {
   if (!best_metric_.empty()) metric_index(best_metric_, kBestKey);
   if (copies_ && c_.keeps_files) p_.checkpoints.reserve_copy();
   status(observe::kRunning, r);
+  c_.normalizer.ensure();  // so that the first step does not count it
   while (c_.state.step < total || p_.steps.has_drained()) {
     p_.steps.want_save(is_time_to_save());
     p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); });

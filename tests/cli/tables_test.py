@@ -53,5 +53,86 @@ class Csv(Case):
         self.fails(2, ["check", "t.toml", "data.train.header=true"], "set header = false")
 
 
+class Normalized(Case):
+    """The same numbers whoever asks: other layouts, an evaluation, a resumed run."""
+
+    MODEL = """\
+[model]
+layers = [{type = "linear", out = 4}, {type = "tanh"}, {type = "linear", out = 3}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+learning_rate = 0.1
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.lines = flowers(60, 3).splitlines()
+        self.write("a.csv", "\n".join(self.lines) + "\n")
+        # A large mean, of which f32 has few digits left, and a column that is constant.
+        data = 'type = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\ninput = ["length", "width"]\n'
+        self.toml = "[run]\nsteps = 30\n[batch]\nglobal = 12\n[data.train]\n" + data + "NORMALIZE\n[data.eval]\n" + data + self.MODEL
+        self.write("t.toml", self.toml.replace("NORMALIZE\n", 'normalize = "auto"\n'))
+
+    def losses(self, *words, toml="t.toml"):
+        done = self.expect(0, "run", toml, "--json", *words)
+        return done.event("done")["loss"], done.event("done")["evaluation"]["loss"]
+
+    def numbers(self):
+        """Mean and deviation of each column, as one computes them."""
+        columns = list(zip(*[[float(cell) for cell in line.split(",")[:2]] for line in self.lines[1:]]))
+        mean = [sum(column) / len(column) for column in columns]
+        return mean, [(sum((x - m) ** 2 for x in column) / len(column)) ** 0.5 for column, m in zip(columns, mean)]
+
+    def near(self, found, expected):
+        for a, b in zip(found, expected):
+            self.assertAlmostEqual(a, b, delta=2e-5 * abs(b))
+
+    def test_auto_is_mean_and_std_of_the_columns(self):
+        mean, std = self.numbers()
+        self.write("given.toml", self.toml.replace("NORMALIZE\n", f"normalize.input = {{mean = {mean}, std = {std}}}\n"))
+        self.write("named.toml", self.toml.replace("NORMALIZE\n", 'normalize.input = "auto"\n'))
+        self.write("raw.toml", self.toml.replace("NORMALIZE\n", ""))
+        found = self.losses()
+        self.assertEqual(found, self.losses(toml="named.toml"))
+        self.near(found, self.losses(toml="given.toml"))
+        self.assertLess(found[1], 0.8 * self.losses(toml="raw.toml")[1])
+        once = self.expect(0, "run", "t.toml")
+        self.assertEqual(once.err.count("'input' is normalised by mean and std of 60 samples of [data.train]"), 1)
+
+    def test_the_same_on_every_layout(self):
+        alone = self.losses()
+        for layout in (["topology.data=2"], ["topology.tensor=2"], ["topology.pipeline=2"], ["batch.micro=3"]):
+            self.near(self.losses(*layout), alone)
+
+    def test_a_checkpoint_keeps_them(self):
+        done = self.expect(0, "run", "t.toml", "--json", "run.steps=10", "checkpoint.every=10")
+        path, loss = done.event("done")["run_dir"], done.event("done")["evaluation"]["loss"]
+        # The training set grows by lines that would change mean and std beyond recognition.
+        self.write("b.csv", "\n".join([*self.lines, *["900,-50,red,kind 0"] * 60]) + "\n")
+        again = self.expect(0, "eval", "t.toml", "data.train.path=b.csv", "--checkpoint", path, "--json")
+        self.assertEqual(again.records[-1]["loss"], loss)
+        self.assertNotIn("is normalised by", again.err)
+        resumed = self.expect(0, "run", "t.toml", "data.train.path=b.csv", "--resume", "auto", "--run-dir", path, "run.steps=11", "--json")
+        self.assertNotIn("is normalised by", resumed.err)
+        other = self.expect(0, "run", "t.toml", "run.steps=11", "--json").event("done")["loss"]
+        self.assertNotEqual(resumed.event("done")["loss"], other)
+        self.fails(2, ["eval", "t.toml", 'data.train.input=["length"]', 'data.eval.input=["length"]', "--checkpoint", path], "parameter")
+
+    def test_what_cannot_be_normalised(self):
+        self.write("raw.toml", self.toml.replace("NORMALIZE\n", ""))
+        for key, texts in (("normalize.input={mean = [1.0, 2.0, 3.0]}", ["mean has 3 numbers, expected 1, or 2"]),
+                           ("normalize.target=auto", ["auto needs real numbers or u8, the field holds i32"]),
+                           ("normalize.input={auto = true, mean = 1}", ["has no effect beside auto"]),
+                           ("normalize.input=automatic", ['expected "auto" or a table, found "automatic"']),
+                           ("normalize=off", ['expected "auto" or a table of fields, found "off"']),
+                           ("normalize.input={std = []}", ["is an empty list"]),
+                           ("normalize.inptu=auto", ["did you mean 'input'?"])):
+            self.fails(2, ["check", "raw.toml", "data.train." + key], *texts)
+        self.write("nan.csv", "\n".join([*self.lines, "1,inf,red,kind 0"]) + "\n")
+        self.fails(2, ["run", "t.toml", "data.train.path=nan.csv"], "is not finite")
+
+
 if __name__ == "__main__":
     unittest.main()

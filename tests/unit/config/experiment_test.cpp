@@ -431,6 +431,31 @@ TEST_CASE(
     }
 }
 
+TEST_CASE(
+    "normalize is a table of fields, or \"auto\", and holds for all datasets without their own") {
+  const auto all_of = [](const std::string& normalize, const std::string& more = "") {
+    std::string text = kSmall;
+    const std::string was = "normalize.image = {divide = 255, mean = 0.1}";
+    text.replace(text.find(was), was.size(), normalize);
+    if (!more.empty()) text.replace(text.find("[data.eval]"), 11, "[data.eval]\n" + more);
+    return load(text).experiment.datasets;
+  };
+  const auto automatic = all_of("normalize = \"auto\"");
+  REQUIRE(automatic[0].normalize.size() == 1);
+  CHECK(automatic[0].normalize[0].field == "*");
+  CHECK(automatic[0].normalize[0].automatic);
+  REQUIRE(automatic[1].normalize.size() == 1);
+  CHECK(automatic[1].normalize[0].inherited);
+  CHECK(automatic[1].normalize[0].same_values(automatic[0].normalize[0]));
+  const auto lists =
+      all_of("normalize.image = {mean = [1, 2.5], std = 3}", "normalize.image = \"auto\"");
+  CHECK(lists[0].normalize[0].mean == std::vector<double>{1, 2.5});
+  CHECK(lists[0].normalize[0].std == std::vector<double>{3});
+  CHECK(lists[1].normalize[0].automatic);
+  CHECK_FALSE(lists[1].normalize[0].same_values(lists[0].normalize[0]));
+  CHECK(all_of("normalize = \"auto\"", "normalize = {}")[1].normalize.empty());
+}
+
 TEST_CASE("plugins are known before the rest") {
   Problems problems;
   const Document d = Document::parse(
