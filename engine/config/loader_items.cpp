@@ -3,6 +3,7 @@
 #include <plait/layer.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -179,8 +180,13 @@ NormalizeConfig ExperimentLoader::read_normalize_field(const std::string& field,
     one.keys = OptionSet::check(node, normalize_keys(), {}, entry.path, resolver_, problems_);
   }
   normalize_keys().read(one.keys, one);
-  for (const char* key : {"divide", "mean", "std"})
-    if (one.automatic && one.keys.given(key))
+  // A bound experiment has every key.
+  const NormalizeConfig initial;
+  const std::pair<const char*, bool> set[] = {{"divide", one.divide != initial.divide},
+                                              {"mean", one.mean != initial.mean},
+                                              {"std", one.std != initial.std}};
+  for (const auto& [key, differs] : set)
+    if (one.automatic && differs)
       problems_.add(one.keys.origin(key), key_path(entry.path, key),
                     "has no effect beside auto, which takes mean and std from the data",
                     "leave it out, or auto");

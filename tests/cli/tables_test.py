@@ -53,6 +53,23 @@ class Csv(Case):
         self.fails(2, ["check", "t.toml", "data.train.header=true"], "set header = false")
 
 
+class Split(Case):
+    def test_one_file_for_training_and_evaluation(self):
+        data = ('type = "split"\npart = "{}"\nvalidation = 0.3\ndataset = {{type = "csv", path = "a.csv", target = "kind", '
+                'target_type = "class", input = ["length", "width"]}}\n')
+        self.write("a.csv", flowers(200, 4))
+        self.write("t.toml", RUN + "[data.train]\n" + data.format("train") + 'normalize = "auto"\n[data.eval]\n' + data.format("validation") + MODEL)
+        done = self.expect(0, "run", "t.toml", "--json").event("done")
+        samples = done["evaluation"]["samples"]
+        self.assertTrue(35 < samples < 85, samples)
+        self.assertGreater(done["evaluation"]["metrics"]["accuracy"], 0.9)
+        # Statistics are those of the part for training.
+        self.assertIn(f"mean and std of {200 - samples} samples of [data.train]", self.expect(0, "run", "t.toml", "run.steps=1").err)
+        bound = self.expect(0, "bind", "t.toml").out
+        self.write("bound.toml", bound)
+        self.assertEqual(self.expect(0, "run", "bound.toml", "--json").event("done")["loss"], done["loss"])
+
+
 class Normalized(Case):
     """The same numbers whoever asks: other layouts, an evaluation, a resumed run."""
 

@@ -1,5 +1,6 @@
 // data-csv: a CSV file, plain or .gz. Fields "input" f32 (I), "category" i32 (K) with encoding =
-// "id", "target" f32 (T) or i32, "weight" f32 ().
+// "id", "target" f32 (T) or i32, "weight" f32 (),
+// "key" i64 ().
 #include "plugins/data/csv/csv_file.hpp"
 #include "plugins/data/gzip.hpp"
 #include "plugins/data/memory_dataset.hpp"
@@ -16,7 +17,7 @@ constexpr plait_option kCsv[] = {
     opt_choice("separator", "\"auto\"", "auto|,|;|tab|space|pipe",
                "separator between cells; auto: the one of tab ; | , that all lines have as often"),
     opt_choice("decimal", "\".\"", ".|,", "what separates the digits of fractions"),
-    opt_texts("input", "[]", "columns of the input; empty: all except target and weight"),
+    opt_texts("input", "[]", "columns of the input; empty: all without another role"),
     opt_texts("categories", "[]", "columns of the input that hold texts; also: those to add to it"),
     opt_choice("encoding", "\"one_hot\"", "one_hot|id",
                "one_hot: a category becomes a column of 0 and 1 for each of its texts; id: the "
@@ -27,6 +28,9 @@ constexpr plait_option kCsv[] = {
     opt_texts("classes", "[]",
               "with target_type = \"class\": the texts by their ids; empty: those of the file"),
     opt_text("weight", "\"\"", "column of the samples' weights; empty: all 1"),
+    opt_text("key", "\"\"",
+             "column of texts that say what belongs together, for by = \"key\" of a split: its "
+             "hashes are the field \"key\"; empty: none"),
     opt_choice("missing", "\"error\"", "error|mean|zero|drop",
                "a missing number becomes the mean of its column or 0; drop: leaves its line out"),
     opt_texts("missing_texts", "[\"\", \"NA\", \"N/A\", \"NaN\", \"nan\", \"null\", \"?\"]",
@@ -61,6 +65,7 @@ csv::Request request_of(const Options& o) {
   r.target_type = static_cast<csv::TargetType>(chosen("target_type", {"f32", "i32"}));
   r.classes = o.texts("classes");
   r.weight = std::string(o.text("weight"));
+  r.key = std::string(o.text("key"));
   r.missing = static_cast<csv::Missing>(chosen("missing", {"error", "mean", "zero"}));
   r.missing_texts = o.texts("missing_texts");
   return r;
@@ -91,6 +96,8 @@ class Csv : public MemoryDataset {
     }
     if (!request.weight.empty())
       add("weight", PLAIT_FIELD_WEIGHT, Shape(std::vector<int64_t>{}), t.rows, std::move(t.weight));
+    if (!request.key.empty())
+      add("key", PLAIT_FIELD_INPUT, Shape({}, PLAIT_I64), t.rows, std::move(t.key));
   }
 
  private:

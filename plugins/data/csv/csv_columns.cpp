@@ -20,6 +20,7 @@ Columns::Columns(const support::SourceFile& source, const Request& request,
     : source_(source), request_(request), columns_(names.size()), header_(header) {
   for (size_t i = 0; i < names.size(); ++i) columns_[i].name = std::move(names[i]);
   if (!request.weight.empty()) assign(request.weight, Use::kWeight, "weight", weights_);
+  if (!request.key.empty()) assign(request.key, Use::kKey, "key", keys_);
   for (const std::string& n : request.target) assign(n, Use::kTarget, "target", targets_);
   for (const std::string& n : request.input) assign(n, Use::kInput, "input", inputs_);
   assign_categories();
@@ -94,9 +95,10 @@ void Columns::assign(const std::string& name, Use use, const char* option, size_
     fail(PLAIT_ERR_DATA,
          source_.text() + ", line 1: two columns are called '" + name + "'; rename one");
   if (found->use != Use::kNone)
-    fail(PLAIT_ERR_CONFIG, source_.text() + ": column '" + name +
-                               "' is named twice in input, categories, target and weight; use it "
-                               "once");
+    fail(PLAIT_ERR_CONFIG,
+         source_.text() + ": column '" + name +
+             "' is named twice in input, categories, target, weight and key; use it "
+             "once");
   found->use = use;
   found->slot = count++;
   if ((use == Use::kInput || use == Use::kCategory) && !request_.input.empty())

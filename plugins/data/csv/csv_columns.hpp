@@ -11,7 +11,7 @@
 
 namespace plait::data::csv {
 
-enum class Use : uint8_t { kNone, kInput, kCategory, kTarget, kWeight };
+enum class Use : uint8_t { kNone, kInput, kCategory, kTarget, kWeight, kKey };
 
 // A column: numbers of it are at `slot` of their row, and so is the first of its one-hot columns.
 struct Column {
@@ -49,7 +49,7 @@ class Columns {
   std::vector<Column> columns_;
   std::vector<size_t> order_;  // inputs and categories as a row has them
   const bool header_;
-  size_t inputs_ = 0, targets_ = 0, weights_ = 0, categories_ = 0;
+  size_t inputs_ = 0, targets_ = 0, weights_ = 0, keys_ = 0, categories_ = 0;
 };
 
 // A text of a column for a message: in quotes, shortened, without control characters.

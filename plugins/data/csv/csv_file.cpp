@@ -8,6 +8,8 @@
 #include "plugins/data/csv/csv_columns.hpp"
 #include "plugins/data/csv/csv_dialect.hpp"
 
+#include <xxhash.h>
+
 namespace plait::data::csv {
 namespace {
 
@@ -75,6 +77,9 @@ void Reader::missing(const Column& column, std::string_view cell) const {
   const std::string what = trimmed(cell).empty()
                                ? "column " + shown(column.name) + " is empty"
                                : shown(cell) + " in column " + shown(column.name) + " is missing";
+  if (column.use == Use::kKey)
+    cells_.bad(what +
+               ", expected a text; fill it, or set missing = \"drop\" to leave such lines out");
   if (columns_.is_text(column))
     cells_.bad(what + ", expected a text; set missing = \"drop\" to leave such lines out, or " +
                "take it out of missing_texts to make it a category of its own");
@@ -235,6 +240,11 @@ void Reader::read_cell(Table& table, const Column& column, std::string_view cell
       table.weight.as<float>()[row] = weight;
       break;
     }
+    case Use::kKey: {
+      const std::string_view text = trimmed(cell);
+      table.key.as<uint64_t>()[row] = XXH3_64bits(text.data(), text.size());
+      break;
+    }
     case Use::kNone:
       break;
   }
@@ -293,6 +303,7 @@ void Reader::read(Table& table, const Fit& fit) {
     table.target.resize(rows * table.targets * 4);
     table.category.resize(rows * table.categories * 4);
     if (!request_.weight.empty()) table.weight.resize(rows * 4);
+    if (!request_.key.empty()) table.key.resize(rows * 8);
     if (table.inputs > 0)
       std::memset(table.input.data() + (rows - 1) * table.inputs * 4, 0, table.inputs * 4);
     read_row(table) ? ++table.rows : ++table.dropped;
@@ -302,6 +313,7 @@ void Reader::read(Table& table, const Fit& fit) {
   table.target.resize(rows * table.targets * 4);
   table.category.resize(rows * table.categories * 4);
   if (!request_.weight.empty()) table.weight.resize(rows * 4);
+  if (!request_.key.empty()) table.key.resize(rows * 8);
 }
 
 }  // namespace
@@ -321,7 +333,8 @@ Table parse(const support::SourceFile& source, std::string_view text, const Requ
     source.bad(text.size(), table.dropped ? "every line has a missing cell and is dropped"
                                           : "the file has a header but no rows");
   if (request.missing == Missing::kMean) fill_means(table, reader.columns(), fitted, source);
-  for (support::Bytes* b : {&table.input, &table.target, &table.weight, &table.category})
+  for (support::Bytes* b :
+       {&table.input, &table.target, &table.weight, &table.key, &table.category})
     b->shrink();
   return table;
 }

@@ -23,6 +23,7 @@ struct Request {
   std::vector<std::string> input;   // empty: every column without another role
   std::vector<std::string> target;  // may be empty
   std::string weight;               // empty: none
+  std::string key;                  // empty: none
   TargetType target_type = TargetType::kReal;
   std::vector<std::string> classes;     // texts of the target by their ids; empty: found out
   std::vector<std::string> categories;  // input columns of texts
@@ -48,6 +49,7 @@ struct Table {
   support::Bytes input;     // (N, inputs) f32: columns in their order, a one-hot category as many
   support::Bytes target;    // (N, targets) f32 or i32
   support::Bytes weight;    // (N) f32, or nothing
+  support::Bytes key;       // (N) i64, hashes of the texts; or nothing
   support::Bytes category;  // (N, categories) i32, ids; nothing if they are one-hot
   Fit fit;
 };
