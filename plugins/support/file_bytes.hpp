@@ -89,18 +89,17 @@ struct SourceFile {
 };
 
 // Returns f(), which takes data of the file into memory. Errors: PLAIT_ERR_MEMORY naming the file
-// and its size.
+// and its size, and what to do.
 template <class F>
-decltype(auto) in_memory(const SourceFile& source, F&& f) {
+decltype(auto) in_memory(const SourceFile& source, F&& f, const char* remedy = "split it") {
   try {
     return f();
   } catch (const std::bad_alloc&) {
     struct stat s {};
     ::stat(source.path.c_str(), &s);
-    fail(PLAIT_ERR_MEMORY, source.text() + ": out of memory; the file has " +
-                               std::to_string(s.st_size) +
-                               " bytes and is held in memory: split it, or use a machine with more "
-                               "memory");
+    fail(PLAIT_ERR_MEMORY,
+         source.text() + ": out of memory; the file has " + std::to_string(s.st_size) +
+             " bytes and is held in memory: " + remedy + ", or use a machine with more memory");
   }
 }
 

@@ -48,7 +48,8 @@ SteadyFile::SteadyFile(const SourceFile& source, const std::string& hint, const 
     fail(PLAIT_ERR_IO, source_.text() + ": is not a regular file; give the path of a file");
   fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
        source_.text() + ": cannot open it: " + std::strerror(reason) +
-           "; relative paths start at the data folder, else at the experiment file; " + hint);
+           "; relative paths start at the data folder, else at the experiment file" +
+           (hint.empty() ? "" : "; " + hint));
 }
 
 SteadyFile::~SteadyFile() {

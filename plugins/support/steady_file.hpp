@@ -26,7 +26,7 @@ class SteadyFile {
   // Attempts of one read, with waits of 1, 2, 4, ... seconds between them, 32 at most.
   static constexpr int kAttempts = 5;
 
-  // hint: how such a file is made, for a file that cannot be opened.
+  // hint: how such a file is made, for a file that cannot be opened; may be empty.
   // Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason.
   SteadyFile(const SourceFile& source, const std::string& hint,
              const FileCalls& calls = system_calls());

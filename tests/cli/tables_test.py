@@ -1,10 +1,12 @@
 """Tables of numbers and texts as people have them, trained on as they are."""
 
 import gzip
+import os
 import random
+import subprocess
 import unittest
 
-from support import Case
+from support import PLAIT, Case
 
 MODEL = """\
 [model]
@@ -51,6 +53,25 @@ class Csv(Case):
         self.write("a.csv", flowers(90, 1, header=False))
         self.assertGreater(self.train(), 0.9)
         self.fails(2, ["check", "t.toml", "data.train.header=true"], "set header = false")
+
+
+class Large(Case):
+    def test_a_file_of_20_gib_is_not_held_in_memory(self):
+        columns, size = 256, 20 * 2**30
+        rows = size // (4 * columns)
+        for name, kind, shape, length in (("x.npy", "<f4", f"({rows}, {columns})", size), ("y.npy", "|u1", f"({rows},)", rows)):
+            head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+            with open(self.folder / name, "wb") as file:  # the rest takes no space on the disk
+                file.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head.encode())
+                file.truncate(128 + length)
+        self.write("t.toml", RUN + '[data.train]\ntype = "npy"\ninput = "x.npy"\ntarget = "y.npy"\n' + MODEL)
+        with open(self.folder / "out", "w") as out:
+            run = subprocess.Popen([PLAIT, "run", "t.toml"], cwd=self.folder, env=self.environment(), stdout=out, stderr=out)
+            _, status, used = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(run.returncode, 0, (self.folder / "out").read_text())
+        self.assertLess(used.ru_maxrss, 2**20)  # 1 GiB: a sanitizer's own memory counts, too
+        self.fails(2, ["check", "t.toml", "data.train.memory_mib=-1"], "memory_mib")
 
 
 class Split(Case):

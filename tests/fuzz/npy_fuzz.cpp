@@ -7,7 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    const auto header = plait::data::npy::parse({"fuzz", "input", "x"}, {data, size});
+    const auto header = plait::data::npy::parse({"fuzz", "input", "x"}, {data, size}, size);
     uint64_t bytes = plait::kit::dtype_bytes(header.dtype);
     for (const int64_t d : header.dims) bytes *= static_cast<uint64_t>(d);
     if (bytes == 0 && header.dims.empty()) abort();

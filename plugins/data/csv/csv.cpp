@@ -1,9 +1,9 @@
 // data-csv: a CSV file, plain or .gz. Fields "input" f32 (I), "category" i32 (K) with encoding =
 // "id", "target" f32 (T) or i32, "weight" f32 (),
 // "key" i64 ().
+#include "plugins/data/column_dataset.hpp"
 #include "plugins/data/csv/csv_file.hpp"
 #include "plugins/data/gzip.hpp"
-#include "plugins/data/memory_dataset.hpp"
 
 namespace {
 using namespace plait;
@@ -71,9 +71,9 @@ csv::Request request_of(const Options& o) {
   return r;
 }
 
-class Csv : public MemoryDataset {
+class Csv : public ColumnDataset {
  public:
-  Csv(const Host& host, const Options& o) : MemoryDataset("data.csv") {
+  Csv(const Host& host, const Options& o) : ColumnDataset("data.csv") {
     const csv::Request request = request_of(o);
     check(o, request);
     csv::Fit fit;

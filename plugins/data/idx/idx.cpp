@@ -1,6 +1,6 @@
 // data-idx: the MNIST format, plain or .gz. Fields "image" u8 (rows, columns) and "label" u8 ().
+#include "plugins/data/column_dataset.hpp"
 #include "plugins/data/idx/idx_file.hpp"
-#include "plugins/data/memory_dataset.hpp"
 
 namespace {
 using namespace plait;
@@ -8,28 +8,39 @@ using namespace plait;
 constexpr plait_option kIdx[] = {
     opt_path("images", nullptr, "IDX file of u8 images, plain or gzip"),
     opt_path("labels", nullptr, "IDX file of u8 labels, plain or gzip"),
+    data::kMemoryMib,
 };
 
-class Idx : public data::MemoryDataset {
+class Idx : public data::ColumnDataset {
  public:
-  Idx(const Host&, const Options& o) : MemoryDataset("data.idx") {
+  Idx(const Host&, const Options& o) : ColumnDataset("data.idx") {
     const support::SourceFile images{"data.idx", "images", std::string(o.text("images"))};
     const support::SourceFile labels{"data.idx", "labels", std::string(o.text("labels"))};
-    add_field(images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_NDIM);
-    add_field(labels, "label", PLAIT_FIELD_TARGET, 1, 1);
+    add_field(o, images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_NDIM);
+    add_field(o, labels, "label", PLAIT_FIELD_TARGET, 1, 1);
   }
 
  private:
-  void add_field(const support::SourceFile& source, const char* name, uint32_t role,
-                 size_t min_ndim, size_t max_ndim) {
-    data::idx::File file = support::in_memory(source, [&] { return data::idx::open(source); });
-    const std::vector<int64_t>& dims = file.header.dims;
+  void add_field(const Options& o, const support::SourceFile& source, const char* name,
+                 uint32_t role, size_t min_ndim, size_t max_ndim) {
+    const auto file = std::make_shared<const support::SteadyFile>(source, "");
+    const bool whole = data::fits_memory(o, file->size()) || data::idx::is_packed(*file);
+    data::idx::File all;
+    if (whole)
+      all = support::in_memory(
+          source, [&] { return data::idx::open(source); }, data::kLessMemory);
+    else
+      all.header = data::idx::header_of(source, *file);
+    const std::vector<int64_t>& dims = all.header.dims;
     if (dims.size() < min_ndim || dims.size() > max_ndim)
       source.bad(3, "ndim " + std::to_string(dims.size()) + ", expected " +
                         (max_ndim == 1 ? "1 for labels" : "at least 2 for images") +
                         "; are images and labels swapped?");
     const Shape sample({dims.begin() + 1, dims.end()}, PLAIT_U8);
-    add(name, role, sample, dims[0], std::move(file.bytes), file.header.offset);
+    if (whole)
+      add(name, role, sample, dims[0], std::move(all.bytes), all.header.offset);
+    else
+      add_file(name, role, sample, dims[0], file, all.header.offset, false);
   }
 };
 }  // namespace

@@ -88,18 +88,37 @@ Header read_header(const support::SourceFile& source, std::span<const uint8_t> h
   return header;
 }
 
+namespace {
+void check_size(const support::SourceFile& source, const Header& header, uint64_t found) {
+  const uint64_t expected = header.total;
+  if (found == expected) return;
+  const std::string relation = found < expected ? std::to_string(found) : "more";
+  source.bad(std::min(found, expected), "extents " + Shape(header.dims).text() + " need " +
+                                            std::to_string(expected) +
+                                            " bytes with the header, found " + relation + kRefetch);
+}
+
+std::vector<uint8_t> head_of(const support::SteadyFile& file, uint64_t most) {
+  std::vector<uint8_t> head(std::min(file.size(), most));
+  file.read(0, head.data(), head.size());
+  return head;
+}
+}  // namespace
+
 File parse(const support::SourceFile& source, support::Bytes raw) {
   File file;
   file.bytes = is_gzip(raw.span()) ? unpack(source, raw.span()) : std::move(raw);
   file.header = read_header(source, file.bytes.span());
-  const uint64_t found = file.bytes.size(), expected = file.header.total;
-  if (found != expected) {
-    const std::string relation = found < expected ? std::to_string(found) : "more";
-    source.bad(std::min(found, expected),
-               "extents " + Shape(file.header.dims).text() + " need " + std::to_string(expected) +
-                   " bytes with the header, found " + relation + kRefetch);
-  }
+  check_size(source, file.header, file.bytes.size());
   return file;
+}
+
+bool is_packed(const support::SteadyFile& file) { return is_gzip(head_of(file, 2)); }
+
+Header header_of(const support::SourceFile& source, const support::SteadyFile& file) {
+  Header header = read_header(source, head_of(file, kMaxHeader));
+  check_size(source, header, file.size());
+  return header;
 }
 
 File open(const support::SourceFile& source) { return parse(source, support::read_file(source)); }

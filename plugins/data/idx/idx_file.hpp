@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plugins/support/file_bytes.hpp"
+#include "plugins/support/steady_file.hpp"
 
 #include <vector>
 
@@ -26,6 +27,10 @@ struct File {
   support::Bytes bytes;
 };
 File open(const support::SourceFile& source);
+// Of a file that is read by position: whether it is packed, and the header of a plain one, checked
+// against the size of the file. Errors: PLAIT_ERR_DATA.
+bool is_packed(const support::SteadyFile& file);
+Header header_of(const support::SourceFile& source, const support::SteadyFile& file);
 File parse(const support::SourceFile& source, support::Bytes raw);
 
 }  // namespace plait::data::idx

@@ -8,7 +8,7 @@
 namespace plait::data::npy {
 namespace {
 
-constexpr size_t kMaxHeader = 1 << 20;
+constexpr size_t kMaxHeader = kMaxHead - 12;
 
 struct Type {
   std::string_view name;
@@ -119,7 +119,7 @@ class Dict {
 
 }  // namespace
 
-Header parse(const support::SourceFile& source, std::span<const uint8_t> file) {
+Header parse(const support::SourceFile& source, std::span<const uint8_t> file, uint64_t size) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with("\x93NUMPY") || text.size() < 10)
     source.bad(
@@ -136,7 +136,7 @@ Header parse(const support::SourceFile& source, std::span<const uint8_t> file) {
   if (length > kMaxHeader || length > text.size() - start)
     source.bad(8,
                "the header is " + std::to_string(length) + " bytes long, " +
-                   std::to_string(text.size() - start) +
+                   std::to_string(size - start) +
                    " follow, and 1 MiB is the most; the file is cut off or damaged: copy it again");
 
   Header header;
@@ -150,10 +150,10 @@ Header parse(const support::SourceFile& source, std::span<const uint8_t> file) {
   for (const int64_t d : header.dims)
     if (!support::multiply(bytes, static_cast<uint64_t>(d), bytes))
       source.bad(start, "the extents multiply to more than 2^64 bytes");
-  if (bytes != text.size() - header.offset)
+  if (bytes != size - header.offset)
     source.bad(header.offset, "shape " + Shape(header.dims).text() + " needs " +
                                   std::to_string(bytes) + " bytes of values, found " +
-                                  std::to_string(text.size() - header.offset) +
+                                  std::to_string(size - header.offset) +
                                   "; the file is cut off or damaged: copy it again");
   return header;
 }

@@ -15,7 +15,10 @@ struct Header {
   size_t offset = 0;  // of the first value
 };
 
-// Reads little-endian, row-major files of f4, f8, i4, i8, u1 and b1. Errors: PLAIT_ERR_DATA.
-Header parse(const support::SourceFile& source, std::span<const uint8_t> file);
+// The longest header, with what is before it.
+constexpr size_t kMaxHead = 12 + (1 << 20);
+// Reads the header of a little-endian, row-major file of f4, f8, i4, i8, u1 or b1 that has `size`
+// bytes, of which `head` are the first, kMaxHead or all. Errors: PLAIT_ERR_DATA.
+Header parse(const support::SourceFile& source, std::span<const uint8_t> head, uint64_t size);
 
 }  // namespace plait::data::npy

@@ -1,6 +1,6 @@
 // data-safetensors: tensors of a safetensors file, samples along the first axis. Fields have the
 // names of the tensors; F64 becomes f32.
-#include "plugins/data/memory_dataset.hpp"
+#include "plugins/data/column_dataset.hpp"
 #include "plugins/support/tensor_file.hpp"
 
 #include <memory>
@@ -15,12 +15,13 @@ constexpr plait_option kSafetensors[] = {
     opt_texts("target", "[\"target\"]", "names of the target tensors, (samples, …)"),
     opt_text("weight", "\"\"",
              "name of the tensor of sample weights, (samples), real numbers; empty: all 1"),
+    data::kMemoryMib,
 };
 
-class Safetensors : public data::MemoryDataset {
+class Safetensors : public data::ColumnDataset {
  public:
   Safetensors(const Host&, const Options& o)
-      : MemoryDataset("data.safetensors"),
+      : ColumnDataset("data.safetensors"),
         file_(std::make_unique<support::TensorFile>(
             support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
         source_(file_->source()),
@@ -30,11 +31,11 @@ class Safetensors : public data::MemoryDataset {
       fail(PLAIT_ERR_CONFIG,
            std::string("[data.safetensors] input is empty, expected a tensor's name; set at ") +
                o.origin("input"));
-    for (const std::string& name : inputs) add_tensor(name, PLAIT_FIELD_INPUT, "input");
+    for (const std::string& name : inputs) add_tensor(o, name, PLAIT_FIELD_INPUT, "input");
     for (const std::string& name : o.texts("target"))
-      add_tensor(name, PLAIT_FIELD_TARGET, "target");
+      add_tensor(o, name, PLAIT_FIELD_TARGET, "target");
     if (const std::string name(o.text("weight")); !name.empty()) {
-      add_tensor(name, PLAIT_FIELD_WEIGHT, "weight");
+      add_tensor(o, name, PLAIT_FIELD_WEIGHT, "weight");
       check_weights(source_);
     }
     file_.reset();
@@ -51,7 +52,7 @@ class Safetensors : public data::MemoryDataset {
                                "', which does not exist; the tensors are " + known);
   }
 
-  void add_tensor(const std::string& name, uint32_t role, const char* option) {
+  void add_tensor(const Options& o, const std::string& name, uint32_t role, const char* option) {
     const SafetensorsEntry* e = nullptr;
     for (const SafetensorsEntry& candidate : entries_)
       if (candidate.name == name) e = &candidate;
@@ -63,12 +64,16 @@ class Safetensors : public data::MemoryDataset {
     if (e->shape.empty() || e->shape.size() > PLAIT_MAX_NDIM)
       source_.bad(e->begin, "tensor '" + name + "' has " + std::to_string(e->shape.size()) +
                                 " axes, expected 1 to 8, the samples first");
-    support::Bytes bytes = support::in_memory(source_, [&] { return file_->read(*e); });
-    if (dtype == PLAIT_F64) {
-      data::narrow_f64(bytes, 0);
-      dtype = PLAIT_F32;
-    }
+    const bool is_f64 = dtype == PLAIT_F64;
+    if (is_f64) dtype = PLAIT_F32;
     const Shape sample({e->shape.begin() + 1, e->shape.end()}, dtype);
+    if (role != PLAIT_FIELD_WEIGHT && !data::fits_memory(o, e->end - e->begin)) {
+      if (!steady_) steady_ = std::make_shared<const support::SteadyFile>(source_, "");
+      return add_file(name.c_str(), role, sample, e->shape[0], steady_, e->begin, is_f64);
+    }
+    support::Bytes bytes = support::in_memory(
+        source_, [&] { return file_->read(*e); }, data::kLessMemory);
+    if (is_f64) data::narrow_f64(bytes, 0);
     if (role == PLAIT_FIELD_WEIGHT && (sample.ndim() != 0 || dtype != PLAIT_F32))
       source_.bad(e->begin, "tensor '" + name + "' has the weights as " +
                                 Shape(e->shape, dtype).typed_text() +
@@ -76,7 +81,8 @@ class Safetensors : public data::MemoryDataset {
     add(name.c_str(), role, sample, e->shape[0], std::move(bytes));
   }
 
-  std::unique_ptr<support::TensorFile> file_;  // only while the dataset opens
+  std::unique_ptr<support::TensorFile> file_;          // only while the dataset opens
+  std::shared_ptr<const support::SteadyFile> steady_;  // where samples are read by position
   support::SourceFile source_;
   std::vector<SafetensorsEntry> entries_;
 };

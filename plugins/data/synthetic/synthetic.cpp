@@ -1,7 +1,7 @@
 // data-synthetic: generated samples that can be learned, the same on every machine. x is uniform
 // with variance 1; the label is the index of the largest of `classes` fixed random linear functions
 // of x. Without classes, the target is the value of one such function.
-#include "plugins/data/memory_dataset.hpp"
+#include "plugins/data/column_dataset.hpp"
 
 #include <cmath>
 
@@ -45,9 +45,9 @@ class Random {
   uint64_t key_;
 };
 
-class Synthetic : public data::MemoryDataset {
+class Synthetic : public data::ColumnDataset {
  public:
-  Synthetic(const Host&, const Options& o) : MemoryDataset("data.synthetic") {
+  Synthetic(const Host&, const Options& o) : ColumnDataset("data.synthetic") {
     const Shape sample(
         std::vector<int64_t>(o.integers("shape").begin(), o.integers("shape").end()));
     const int64_t n = o.integer("samples"), classes = o.integer("classes");
