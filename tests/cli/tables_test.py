@@ -3,8 +3,10 @@
 import gzip
 import os
 import random
+import struct
 import subprocess
 import unittest
+import zipfile
 
 from support import PLAIT, Case
 
@@ -72,6 +74,46 @@ class Large(Case):
         self.assertEqual(run.returncode, 0, (self.folder / "out").read_text())
         self.assertLess(used.ru_maxrss, 2**20)  # 1 GiB: a sanitizer's own memory counts, too
         self.fails(2, ["check", "t.toml", "data.train.memory_mib=-1"], "memory_mib")
+
+
+class Npz(Case):
+    @staticmethod
+    def npy(kind, shape, values):
+        head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+        return b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head.encode() + values
+
+    def archive(self, name, method, zip64=False, seed=5):
+        """60 samples of two numbers, of which the first tells the label."""
+        draw = random.Random(seed)
+        labels = [draw.randrange(3) for _ in range(60)]
+        rows = b"".join(struct.pack("<dd", label + 0.1 * draw.random(), draw.random()) for label in labels)
+        with zipfile.ZipFile(self.folder / name, "w", method) as file:
+            for member, content in (("images", self.npy("<f8", "(60, 2)", rows)), ("labels", self.npy("|u1", "(60,)", bytes(labels)))):
+                with file.open(member + ".npy", "w", force_zip64=zip64) as to:
+                    to.write(content)
+
+    def test_stored_and_deflated(self):
+        losses = []
+        for name, method, zip64, mib in (("a.npz", zipfile.ZIP_STORED, False, 256), ("b.npz", zipfile.ZIP_DEFLATED, True, 256),
+                                         ("c.npz", zipfile.ZIP_STORED, True, 0), ("d.npz", zipfile.ZIP_DEFLATED, False, 0)):
+            self.archive(name, method, zip64)
+            self.write("t.toml", RUN + f'[data.train]\ntype = "npz"\npath = "{name}"\ninput = "images"\ntarget = "labels"\nmemory_mib = {mib}\n' + MODEL)
+            losses.append(self.expect(0, "run", "t.toml", "--json").event("done")["loss"])
+        self.assertEqual(len(set(losses)), 1)
+        self.assertLess(losses[0], 0.9)
+
+    def test_what_is_wrong_with_it(self):
+        self.write("t.toml", RUN + '[data.train]\ntype = "npz"\npath = "a.npz"\ninput = "images"\ntarget = "labels"\n' + MODEL)
+        self.archive("a.npz", zipfile.ZIP_DEFLATED)
+        whole = (self.folder / "a.npz").read_bytes()
+        self.fails(2, ["check", "t.toml", "data.train.input=x"], "input names array 'x', which does not exist; the arrays are 'images', 'labels'")
+        for content, text in ((whole[:-30], "it has no directory of a zip file"), (b"", "it has no directory of a zip file"),
+                              (whole[:120] + bytes(40) + whole[160:], "array 'images' of path './a.npz'"), (whole[40:], "offset")):
+            (self.folder / "a.npz").write_bytes(content)
+            self.fails(2, ["check", "t.toml"], text)
+        (self.folder / "a.npz").write_bytes(whole)
+        self.write("u.toml", RUN + '[data.train]\ntype = "npy"\ninput = "a.npz"\n' + MODEL)
+        self.fails(2, ["check", "u.toml"], 'set type = "npz"')
 
 
 class Split(Case):

@@ -14,8 +14,9 @@ struct Type {
   std::string_view name;
   uint32_t dtype;
 };
-constexpr Type kTypes[] = {{"<f4", PLAIT_F32}, {"<f8", PLAIT_F64}, {"<i4", PLAIT_I32},
-                           {"<i8", PLAIT_I64}, {"|u1", PLAIT_U8},  {"|b1", PLAIT_U8}};
+constexpr Type kTypes[] = {{"<f2", PLAIT_F16}, {"<f4", PLAIT_F32}, {"<f8", PLAIT_F64},
+                           {"<i4", PLAIT_I32}, {"<i8", PLAIT_I64}, {"|u1", PLAIT_U8},
+                           {"|b1", PLAIT_U8}};
 
 // Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } in whatever order of keys.
 class Dict {
@@ -36,7 +37,7 @@ class Dict {
       if (seen[which]) bad("key '" + std::string(key) + "' comes twice");
       seen[which] = true;
       if (which == 0) read_type(header);
-      if (which == 1) read_order();
+      if (which == 1) header.by_column = read_order();
       if (which == 2) read_shape(header);
       if (!accept(',')) {
         expect('}');
@@ -79,19 +80,18 @@ class Dict {
     for (const Type& t : kTypes)
       if (t.name == name) header.dtype = t.dtype;
     if (header.dtype == 0)
-      source_.bad(offset_ + at_,
-                  "element type '" + std::string(name.substr(0, 40)) +
-                      "', expected one of <f4 <f8 <i4 <i8 |u1 |b1; convert with array.astype(...)");
+      source_.bad(
+          offset_ + at_,
+          "element type '" + std::string(name.substr(0, 40)) +
+              "', expected one of <f2 <f4 <f8 <i4 <i8 |u1 |b1; convert with array.astype(...)");
   }
-  void read_order() {
+  bool read_order() {
     skip_blank();
     const std::string_view rest = text_.substr(at_);
-    if (rest.starts_with("True"))
-      source_.bad(offset_ + at_,
-                  "the values are in column order (fortran_order), expected row order; save "
-                  "numpy.ascontiguousarray(array)");
-    if (!rest.starts_with("False")) bad("fortran_order is neither True nor False");
-    at_ += 5;
+    const bool by_column = rest.starts_with("True");
+    if (!by_column && !rest.starts_with("False")) bad("fortran_order is neither True nor False");
+    at_ += by_column ? 4 : 5;
+    return by_column;
   }
   void read_shape(Header& header) {
     expect('(');
@@ -121,6 +121,9 @@ class Dict {
 
 Header parse(const support::SourceFile& source, std::span<const uint8_t> file, uint64_t size) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with("PK\3\4"))
+    source.bad(0,
+               "this is an .npz file; set type = \"npz\", with path and the names of its arrays");
   if (!text.starts_with("\x93NUMPY") || text.size() < 10)
     source.bad(
         0, "this is no .npy file: it does not begin with \\x93NUMPY and a version; check the path");
@@ -155,7 +158,30 @@ Header parse(const support::SourceFile& source, std::span<const uint8_t> file, u
                                   std::to_string(bytes) + " bytes of values, found " +
                                   std::to_string(size - header.offset) +
                                   "; the file is cut off or damaged: copy it again");
+  if (header.dims.size() == 1) header.by_column = false;
   return header;
+}
+
+support::Bytes by_row(Header& header, std::span<const uint8_t> file) {
+  const size_t each = kit::dtype_bytes(header.dtype);
+  support::Bytes rows(file.size() - header.offset);
+  const uint8_t* from = file.data() + header.offset;
+  std::vector<size_t> stride(header.dims.size()), at(header.dims.size(), 0);  // by axis, in values
+  for (size_t d = stride.size(), step = 1; d-- > 0; step *= static_cast<size_t>(header.dims[d]))
+    stride[d] = step;
+  size_t to = 0;
+  for (size_t i = 0; i < rows.size() / each; ++i) {
+    std::memcpy(rows.data() + to * each, from + i * each, each);
+    for (size_t d = 0; d < at.size(); ++d) {  // the first axis counts fastest
+      to += stride[d];
+      if (++at[d] < static_cast<size_t>(header.dims[d])) break;
+      to -= at[d] * stride[d];
+      at[d] = 0;
+    }
+  }
+  header.offset = 0;
+  header.by_column = false;
+  return rows;
 }
 
 }  // namespace plait::data::npy
