@@ -32,7 +32,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_dataset_parse(plait_engin
                                                                      const char *name, plait_dataset **out);
 /* Returns JSON: {"schema": 1, "type", "plugin", "samples", "fingerprint" (16 hexadecimal digits),
  * "host_bytes", "fields": [{"name", "role": "input", "target" or "weight", "dtype", "shape" (of one
- * sample), "bytes" (of one sample)}]}. plait_text_free() frees it.
+ * sample), "bytes" (of one sample), and where they are known "columns" (their names) and "classes" (of
+ * each column a list of the texts that its numbers stand for)}]}. plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE after fork(). [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_dataset_describe(const plait_dataset *dataset, plait_text **json);
 /* Copies field `field` of sample `index` into `to` (size bytes), row-major.

@@ -17,6 +17,10 @@ extern "C" {
 #define PLAIT_FIELD_TARGET 2u /* the first such field is the target of the losses */
 #define PLAIT_FIELD_WEIGHT 3u /* weight of the sample: one f32; at most one such field */
 
+/* What the numbers of a field stand for; see plait_dataset_item.text_of. */
+#define PLAIT_TEXT_COLUMN 0u /* the name of column `index` */
+#define PLAIT_TEXT_CLASS 1u  /* what number `index` stands for in column 0; + k: in column k */
+
 /* One field of a sample. This struct never changes. */
 typedef struct plait_field {
   const char *name;  /* "image" */
@@ -65,6 +69,11 @@ typedef struct plait_dataset_item {
                                                  void *const *outs);
   /* Closes the dataset. [thread: any, after the last read(); blocks: on files] */
   void(PLAIT_CALL *close)(void *dataset);
+  /* Since the first versions of ABI 1 (compare struct_size); may be NULL. Returns the text that
+   * people know a column of field `field` or one of its numbers by: what is PLAIT_TEXT_COLUMN, or
+   * PLAIT_TEXT_CLASS + k. NULL: there is none; texts are numbered from 0 without gaps. It lives as
+   * long as the dataset, ends in NUL, and decides no result. [thread: any; blocks: no] */
+  const char *(PLAIT_CALL *text_of)(const void *dataset, uint32_t field, uint32_t what, uint64_t index);
 } plait_dataset_item;
 
 #define PLAIT_KIND_DATASET "plait.dataset/1"
@@ -88,6 +97,9 @@ typedef struct plait_datasets_table {
                                                  void *const *outs);
   /* Closes it. [thread: any, after the last call; blocks: on files] */
   void(PLAIT_CALL *close)(plait_host_dataset *dataset);
+  /* As plait_dataset_item.text_of; NULL for a dataset that has none. A host of an earlier version has
+   * no such member: compare struct_size. [thread: any; blocks: no] */
+  const char *(PLAIT_CALL *text_of)(const plait_host_dataset *dataset, uint32_t field, uint32_t what, uint64_t index);
 } plait_datasets_table;
 
 #define PLAIT_EXTENSION_DATASETS "plait.datasets/1"

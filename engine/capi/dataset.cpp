@@ -1,6 +1,10 @@
 // Datasets, looked at outside of sessions.
 #include <plait/dataset.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "engine/base/hash.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/plugin_call.hpp"
@@ -25,6 +29,40 @@ const plan::Dataset& open_one(const plait_dataset* d, const char* function) {
   require(d, "dataset");
   d->engine->check_own(function, "dataset");
   return d->dataset;
+}
+
+// The texts of one kind of a field; plugins number them without gaps.
+std::vector<std::string> texts_of(const plan::Dataset& d, uint32_t field, uint32_t what) {
+  constexpr uint64_t kMost = 1 << 20;
+  std::vector<std::string> all;
+  for (uint64_t i = 0; i < kMost; ++i) {
+    const char* text = d.text_of(field, what, i);
+    if (!text) break;
+    all.emplace_back(text);
+  }
+  return all;
+}
+
+void write_list(JsonWriter& w, const std::vector<std::string>& texts) {
+  w.array();
+  for (const std::string& text : texts) w.value(text);
+  w.end_array();
+}
+
+// The names of columns, and the classes of each column that has some.
+void write_texts(JsonWriter& w, const plan::Dataset& d, uint32_t field) {
+  const plait_shape& shape = d.info().fields[field].shape;
+  const std::vector<std::string> columns = texts_of(d, field, PLAIT_TEXT_COLUMN);
+  if (!columns.empty()) write_list(w.key("columns"), columns);
+  const uint64_t n = shape.ndim == 1 ? static_cast<uint64_t>(shape.dims[0]) : 1;
+  std::vector<std::vector<std::string>> classes;
+  for (uint64_t k = 0; k < std::min<uint64_t>(n, 65536); ++k)
+    classes.push_back(texts_of(d, field, PLAIT_TEXT_CLASS + static_cast<uint32_t>(k)));
+  const auto none = [](const std::vector<std::string>& of) { return of.empty(); };
+  if (std::all_of(classes.begin(), classes.end(), none)) return;
+  w.key("classes").array();
+  for (const std::vector<std::string>& of : classes) write_list(w, of);
+  w.end_array();
 }
 
 // All fields of a sample: a plugin writes all of them.
@@ -93,7 +131,9 @@ plait_error* plait_dataset_describe(const plait_dataset* dataset, plait_text** j
       w.object().field("name", field.name).field("role", kRoles[field.role]);
       w.field("dtype", kit::dtype_name(field.shape.dtype)).key("shape").array();
       for (uint32_t i = 0; i < field.shape.ndim; ++i) w.value(field.shape.dims[i]);
-      w.end_array().field("bytes", bytes_of(field)).end_object();
+      w.end_array().field("bytes", bytes_of(field));
+      write_texts(w, d, f);
+      w.end_object();
     }
     *json = new_text(w.end_array().end_object().text());
   });

@@ -1,5 +1,7 @@
 #include "engine/plan/dataset.hpp"
 
+#include <cstddef>
+
 #include "engine/base/c_error.hpp"
 #include "engine/base/plugin_call.hpp"
 
@@ -28,6 +30,13 @@ Dataset::Dataset(std::string_view type, std::string name, const plait_options* o
     close();
     throw;
   }
+}
+
+const char* Dataset::text_of(uint32_t field, uint32_t what, uint64_t index) const {
+  constexpr size_t kSize = offsetof(plait_dataset_item, text_of) + sizeof(item_.text_of);
+  if (item_.struct_size < kSize || !item_.text_of) return nullptr;
+  return call_plugin({plugin_, "text_of", "dataset", item_.name},
+                     [&] { return item_.text_of(handle_, field, what, index); });
 }
 
 std::string Dataset::doing(const char* what) const {

@@ -32,6 +32,8 @@ class Dataset {
   // For a data loader; borrows this.
   data::DatasetSource source() const { return {&item_, handle_, name_, plugin_}; }
   const plait_dataset_info& info() const { return info_; }
+  // plait_dataset_item.text_of; nullptr where the item has none.
+  const char* text_of(uint32_t field, uint32_t what, uint64_t index) const;
   // The dataset's fields except those with the role weight: the fields of a batch.
   const std::vector<plait_field>& fields() const { return fields_; }
 

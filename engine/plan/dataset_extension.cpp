@@ -39,7 +39,12 @@ plait_error* read(const plait_host_dataset* d, const int64_t* indices, uint64_t 
 
 void close(plait_host_dataset* d) { delete d; }
 
-constexpr plait_datasets_table kTable = {sizeof(plait_datasets_table), open, info, read, close};
+const char* text_of(const plait_host_dataset* d, uint32_t field, uint32_t what, uint64_t index) {
+  return d->dataset.text_of(field, what, index);
+}
+
+constexpr plait_datasets_table kTable = {
+    sizeof(plait_datasets_table), open, info, read, close, text_of};
 
 }  // namespace
 

@@ -237,6 +237,8 @@ AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
 
 SIZE(plait_device_item, 232);
+AT(plait_dataset_item, text_of, 72);
+AT(plait_datasets_table, text_of, 40);
 AT(plait_device_item, peak_flops, 224);
 AT(plait_device_item, probe, 200);
 AT(plait_device_item, host_alloc, 208);

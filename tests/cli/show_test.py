@@ -1,7 +1,10 @@
 """plait data show: documents of token files, texts, conversations, samples of experiments, and what it refuses."""
 
+import gzip
 import json
+import struct
 import unittest
+import zipfile
 
 from support import Case, TINY
 
@@ -95,7 +98,66 @@ type = "bytes"
     def test_samples_without_tokens(self):
         self.write("t.toml", TINY)
         out = self.show("t.toml", "--dataset", "eval", "--count", 1).out
-        self.assertRegex(out, r"100 samples of synthetic, \w+ f32 \[8\], \w+ i32 \[\]\nsample 0\n  \w+( -?\d\S*){8}\n")
+        self.assertRegex(out, r"100 samples of synthetic, \w+ f32 \[8\], \w+ i32 \[\]\n")
+        self.assertRegex(out, r"\nsample 0\n  \w+( -?\d\S*){8}\n")
+        self.assertRegex(out, r"(?m)^\[data\.eval\] synthetic: .*\bfirst = 200\b.*\n\[data\.train\] synthetic: .*\bsamples = 200\b")
+        self.assertRegex(out, r"(?m)^  label  3 classes: 0 \(\d+\), 1 \(\d+\), 2 \(\d+\)$")
+        self.assertRegex(out, r"(?m)^  x +column +min +max +mean +std +missing$")
+        listed = {record["dataset"]: record["options"] for record in self.show("t.toml", "--json").records if "dataset" in record}
+        self.assertEqual((listed["eval"]["first"], listed["train"]["first"], listed["train"]["type"]), (200, 0, "synthetic"))
+
+    def test_a_table(self):
+        self.write("a.csv", "length;colour;kind\n1;red;x\n2.5;;y\n;blue;x\n4.5;red;x\n")
+        out = self.show("a.csv").out
+        self.assertIn("4 samples of csv, input f32 [1], category i32 [2]\n", out)
+        self.assertRegex(out, r"(?m)^   +length +1 +4\.5 +2\.66667 +1\.433\d+ +1$")
+        self.assertIn("  category  colour  2 classes: blue (1), red (2); 1 missing\n  category  kind  2 classes: x (3), y (1)\n", out)
+        self.assertIn("sample 0\n  input 1.0\n  category red x\n", out)
+        facts, statistics, *samples = self.show("a.csv", "--json").records
+        self.assertEqual(facts["fields"][0]["columns"], ["length"])
+        self.assertEqual(facts["fields"][1]["classes"], [["blue", "red"], ["x", "y"]])
+        self.assertEqual(statistics["statistics"]["input"][0]["nan"], 1)
+        kind = statistics["statistics"]["category"][1]
+        self.assertAlmostEqual(kind.pop("std"), 0.75**0.5 / 2)
+        self.assertEqual(kind, {"column": "kind", "min": 0, "max": 1, "mean": 0.25, "nan": 0, "counts": {"x": 3, "y": 1}})
+        self.assertEqual(len(samples), 3)
+        self.assertIn("csv, input f32 [1], target i32 []", self.show("a.csv", "--option", "target=kind", "--option", "target_type=class",
+                                                                     "--option", "input=length").out)
+        self.fails(2, ["data", "show", "a.csv", "--option", "targt=kind"], "did you mean 'target'?")
+        self.fails(2, ["data", "show", "none.csv"], "[data] cannot read 'none.csv': No such file")
+
+    def test_an_image(self):
+        images = struct.pack(">BBBBIII", 0, 0, 8, 3, 2, 4, 4) + bytes([0, 0, 255, 255] * 2 + [128] * 8 + [0] * 15 + [9])
+        (self.folder / "t-images-idx3-ubyte").write_bytes(images)
+        out = self.show("t-images-idx3-ubyte").out
+        self.assertIn("2 samples of idx, image u8 [4,4]\n", out)
+        self.assertRegex(out, r"sample 0\n    (██|##)\n  ")
+        (self.folder / "t-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">BBBBI", 0, 0, 8, 1, 2) + bytes([7, 3])))
+        (self.folder / "t-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
+        for name in ("t-images-idx3-ubyte.gz", "t-labels-idx1-ubyte.gz"):
+            out = self.show(name).out
+            self.assertIn("  label  2 classes: 3 (1), 7 (1)\n", out)
+            self.assertIn("  label 7\n", out)
+        self.assertEqual(self.show("t-images-idx3-ubyte", "--json").records[2]["image"][:4], [0, 0, 255, 255])
+
+    def test_arrays(self):
+        def npy(kind, shape, values):
+            head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+            return b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head.encode() + values
+        halves = npy("<f2", "(2, 1)", struct.pack("<2e", 0.5, float("nan")))
+        (self.folder / "a.npy").write_bytes(halves)
+        out = self.show("a.npy").out
+        self.assertIn("2 samples of npy, input f16 [1]\n", out)
+        self.assertRegex(out, r"(?m)^   +0 +0\.5 +0\.5 +0\.5 +0 +1$")
+        with zipfile.ZipFile(self.folder / "a.npz", "w") as file:
+            file.writestr("one.npy", halves)
+            file.writestr("two.npy", npy("|u1", "(2,)", bytes([4, 4])))
+        out = self.show("a.npz").out
+        self.assertIn("2 samples of npz, one f16 [1], two u8 []\n", out)
+        self.assertIn("  two  1 class: 4 (2)\n", out)
+        header = b'{"t":{"dtype":"F32","shape":[2,9,9],"data_offsets":[0,648]}}'
+        (self.folder / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(644) + struct.pack("<f", 2))
+        self.assertIn("2 samples of safetensors, t f32 [9,9]\n", self.show("a.safetensors").out)
 
     def test_described(self):
         """What plugins say of options that are items: the kind, not a choice of texts."""

@@ -1,9 +1,11 @@
 // plait data show: documents and samples, decoded, with their ids and labels.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,7 +13,10 @@
 #include <plait/data.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/data/data_file.hpp"
 #include "bindings/cli/data/documents.hpp"
+#include "bindings/cli/data/field_statistics.hpp"
+#include "bindings/cli/data/picture.hpp"
 #include "bindings/cli/data/shown.hpp"
 #include "bindings/cli/data/token_reader.hpp"
 #include "bindings/cli/data/tokenizer_argument.hpp"
@@ -61,8 +66,13 @@ class Show {
     const std::string& given = arguments_.file.given;
     std::error_code ignored;
     const bool pair = ends_with_any(given, {".bin", ".idx"}) || fs::exists(given + ".idx", ignored);
+    const auto toml = pair ? std::nullopt : dataset_of_file(given, arguments_.options);
     if (pair)
       token_files();
+    else if (toml && !fs::exists(given, ignored))
+      throw CliError(kUsage, "[data] cannot read '" + given + "': " + std::strerror(ENOENT));
+    else if (toml)
+      samples(Dataset(engine_, *toml, "--option"));
     else if (ends_with_any(given, {".jsonl", ".txt", ".gz"}))
       texts();
     else
@@ -215,17 +225,56 @@ class Show {
         Experiment::read(engine_, arguments_.file.path(), arguments_.file.overrides());
     const Dataset dataset(experiment, arguments_.dataset);
     const Json values = Json::parse(experiment.describe());
-    use_tokenizer(described_tokenizer(values, "data." + arguments_.dataset));
+    list_datasets(values);
+    if (has_tokens(dataset))
+      use_tokenizer(described_tokenizer(values, "data." + arguments_.dataset));
     samples(dataset);
+    for (const Json& one : datasets_) context_.terminal.record(one);
+  }
+
+  static bool has_tokens(const Dataset& dataset) {
+    const Json facts = Json::parse(dataset.describe());
+    const Json& fields = facts.at("fields");
+    return std::any_of(fields.begin(), fields.end(), is_tokens);
+  }
+  static bool is_tokens(const Json& field) {
+    return field.at("name") == "tokens" && field.at("dtype") == "i32";
+  }
+
+  // The datasets of an experiment, each with the options that were given.
+  void list_datasets(const Json& values) {
+    std::map<std::string, std::string> lines;
+    std::map<std::string, Json> records;
+    for (const auto& [path, one] : values.items()) {
+      if (!path.starts_with("data.")) continue;
+      const size_t dot = path.find('.', 5);
+      if (dot == std::string::npos) continue;
+      const std::string name = path.substr(5, dot - 5), key = path.substr(dot + 1);
+      records[name]["dataset"] = name;
+      records[name]["options"][key] = one.at("value");
+      if (one.at("origin") == "default" || key == "type") continue;
+      lines[name] += (lines[name].empty() ? ": " : ", ") + key + " = " + one.at("value").dump();
+    }
+    for (auto& [name, record] : records) {
+      context_.terminal.line("[data." + name + "] " +
+                             record["options"].value("type", std::string()) + lines[name]);
+      datasets_.push_back(std::move(record));
+    }
   }
 
   // Of a dataset with a tokenizer, of token files, or of the first part of a blend.
   static std::string described_tokenizer(const Json& values, const std::string& path) {
     Json options = Json::object();
-    for (const char* key : {"type", "tokenizer", "path", "parts"})
+    for (const char* key : {"type", "tokenizer", "path", "parts", "dataset"})
       if (values.contains(path + "." + key)) options[key] = values[path + "." + key].at("value");
-    while (options.contains("parts") && options["parts"].is_array() && !options["parts"].empty())
-      options = Json(options["parts"][0]);
+    for (;;) {  // into the first part of a blend, the whole of a split
+      if (options.contains("parts") && options["parts"].is_array() && !options["parts"].empty())
+        options = Json(options["parts"][0]);
+      else if (options.contains("dataset") && options["dataset"].is_object())
+        options = Json(options["dataset"]);
+      else
+        break;
+    }
     if (options.contains("tokenizer") && options["tokenizer"].is_object())
       return toml_of(options["tokenizer"]);
     if (options.value("type", "") != "tokens" || !options.contains("path")) return "";
@@ -244,8 +293,37 @@ class Show {
               field.at("dtype").get<std::string>() + " " + field.at("shape").dump();
     context_.terminal.line(head);
     context_.terminal.record(facts);
+    const Json& fields = facts.at("fields");
+    if (std::none_of(fields.begin(), fields.end(), is_tokens)) statistics(dataset, fields, n);
     const auto [from, to] = range(n, "sample");
     for (uint64_t i = from; i < to; ++i) sample(dataset, facts.at("fields"), i);
+  }
+
+  // Of all samples, or of many at even distances.
+  void statistics(const Dataset& dataset, const Json& fields, uint64_t n) {
+    constexpr uint64_t kMostSamples = 100000, kMostBytes = 1 << 30, kLeastSamples = 100;
+    uint64_t bytes = 1;
+    for (const Json& field : fields) bytes += field.at("bytes").get<uint64_t>();
+    const uint64_t most = std::clamp(kMostBytes / bytes, kLeastSamples, kMostSamples);
+    const uint64_t step = std::max<uint64_t>(1, (n + most - 1) / most),
+                   read = (n + step - 1) / step;
+    Json all = Json::object();
+    if (step > 1)
+      context_.terminal.line(
+          strf("  of %llu samples at even distances:", static_cast<unsigned long long>(read)));
+    for (uint32_t f = 0; f < fields.size(); ++f) {
+      FieldStatistics field(fields[f]);
+      std::vector<char> one(fields[f].at("bytes").get<size_t>());
+      for (uint64_t i = 0; i < n; i += step) {
+        dataset.read(static_cast<int64_t>(i), f, one.data(), one.size());
+        field.add(numbers_of(fields[f].at("dtype"), one));
+      }
+      all[field.name()] = field.json();
+      std::string text = field.text();
+      if (text.ends_with('\n')) text.pop_back();
+      context_.terminal.line(text);
+    }
+    context_.terminal.record({{"samples_read", read}, {"statistics", all}});
   }
 
   void sample(const Dataset& dataset, const Json& fields, uint64_t i) {
@@ -264,21 +342,47 @@ class Show {
     tokens.all = tokens.ids.size();
     if (!tokens.ids.empty() && (tokens.labels.empty() || tokens.labels.size() == tokens.ids.size()))
       return show("sample", i, tokens, more);
-    plain_sample(i, more);
+    plain_sample(i, more, fields);
   }
 
-  void plain_sample(uint64_t i, const Json& fields) {
+  // The text that a number stands for, and else the number.
+  static std::string value_text(const Json& field, size_t k, const Json& value) {
+    const auto classes = field.find("classes");
+    if (classes != field.end() && k < classes->size() && value.is_number_integer()) {
+      const auto number = value.get<int64_t>();
+      if (number >= 0 && static_cast<size_t>(number) < (*classes)[k].size())
+        return one_line((*classes)[k][static_cast<size_t>(number)].get<std::string>());
+    }
+    return value.dump();
+  }
+
+  bool show_picture(const Json& field, const Json& values) {
+    const PictureSize size = picture_size(field.at("shape").get<std::vector<int64_t>>());
+    if (size.rows == 0 || static_cast<size_t>(size.rows * size.columns) != values.size())
+      return false;
+    std::vector<double> pixels;
+    for (const Json& v : values) pixels.push_back(v.is_number() ? v.get<double>() : 0);
+    const Terminal& t = context_.terminal;
+    for (const std::string& line : picture(pixels, size, t.colored(), t.utf8()))
+      context_.terminal.line("  " + line);
+    return true;
+  }
+
+  void plain_sample(uint64_t i, const Json& fields, const Json& described) {
     context_.terminal.line(context_.terminal.bold("sample " + std::to_string(i)));
     Json record = {{"sample", i}};
     for (const auto& [name, values] : fields.items()) {
+      const Json& field = *std::find_if(described.begin(), described.end(),
+                                        [&](const Json& one) { return one.at("name") == name; });
+      record[name] = values;
+      if (context_.terminal.human() && show_picture(field, values)) continue;
       std::string row;
       for (size_t k = 0; k < std::min<size_t>(values.size(), arguments_.width); ++k)
-        row += " " + values[k].dump();
+        row += " " + value_text(field, k, values[k]);
       if (values.size() > arguments_.width)
         row += strf(" ... (%llu more)",
                     static_cast<unsigned long long>(values.size() - arguments_.width));
       context_.terminal.line("  " + name + row);
-      record[name] = values;
     }
     context_.terminal.record(record);
   }
@@ -299,6 +403,7 @@ class Show {
     if (dtype == "i32") add(int32_t{});
     if (dtype == "i64") add(int64_t{});
     if (dtype == "u8" || dtype == "bool") add(uint8_t{});
+    if (dtype == "f16" || dtype == "bf16") all = numbers_of(dtype, bytes);
     return all;
   }
 
@@ -307,17 +412,21 @@ class Show {
   Engine engine_;
   std::optional<Tokenizer> tokenizer_;
   int64_t vocabulary_ = 0;
+  std::vector<Json> datasets_;  // of the experiment
 };
 
 }  // namespace
 
 void add_data_show(CLI::App& data, Context& context, std::function<int()> without) {
   CLI::App* verb = data.add_subcommand(
-      "show", "decodes documents of a file, or samples of an experiment; without any: the sets");
+      "show",
+      "shows what a file or the datasets of an experiment hold: columns, classes, ranges, samples; "
+      "without any: the sets");
   const auto a = std::make_shared<ShowArguments>();
   add_file(*verb, a->file);
   verb->get_option("FILE")->required(false)->description(
-      "PATH.bin, NAME.jsonl, NAME.txt, an experiment file, or a folder that contains an "
+      "NAME.csv, .tsv, .npy, .npz, .safetensors, -ubyte (idx), each as its dataset reads it; "
+      "PATH.bin, NAME.jsonl, NAME.txt; an experiment file, or a folder that contains an "
       "experiment.toml");
   verb->add_option("--dataset", a->dataset, "NAME of [data.NAME] of an experiment; default: train");
   verb->add_option("--from", a->from, "the first document or sample; default: 0");
@@ -327,7 +436,8 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
                    "as `plait data tokenize` takes it; default: the one that made the file, or "
                    "that the dataset names")
       ->type_name("TYPE|PATH");
-  verb->add_option("--option", a->options, "an option of that type; may be repeated")
+  verb->add_option("--option", a->options,
+                   "an option of that type, or of the dataset that reads FILE; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   verb->add_option("--template", a->chat, "chat template of a file with messages: chatml, ...");

@@ -67,6 +67,11 @@ class Blend {
     make_fingerprint(shares);
   }
 
+  // Of the first part: all have the same fields.
+  const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    return parts_[0].text_of(field, what, index);
+  }
+
   void info(plait_dataset_info& out) const {
     const plait_dataset_info& first = parts_[0].info();
     out.n_samples = static_cast<int64_t>(part_.size());

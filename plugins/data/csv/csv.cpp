@@ -18,7 +18,10 @@ constexpr plait_option kCsv[] = {
                "separator between cells; auto: the one of tab ; | , that all lines have as often"),
     opt_choice("decimal", "\".\"", ".|,", "what separates the digits of fractions"),
     opt_texts("input", "[]", "columns of the input; empty: all without another role"),
-    opt_texts("categories", "[]", "columns of the input that hold texts; also: those to add to it"),
+    opt_texts(
+        "categories", "[]",
+        "columns of the input that hold texts, which need not be named in `input`; \"*\": all "
+        "that hold one"),
     opt_choice("encoding", "\"one_hot\"", "one_hot|id",
                "one_hot: a category becomes a column of 0 and 1 for each of its texts; id: the "
                "number of its text, in the field \"category\""),
@@ -31,8 +34,9 @@ constexpr plait_option kCsv[] = {
     opt_text("key", "\"\"",
              "column of texts that say what belongs together, for by = \"key\" of a split: its "
              "hashes are the field \"key\"; empty: none"),
-    opt_choice("missing", "\"error\"", "error|mean|zero|drop",
-               "a missing number becomes the mean of its column or 0; drop: leaves its line out"),
+    opt_choice("missing", "\"error\"", "error|mean|zero|nan|drop",
+               "a missing number becomes the mean of its column, 0 or NaN; drop: leaves its line "
+               "out"),
     opt_texts("missing_texts", "[\"\", \"NA\", \"N/A\", \"NaN\", \"nan\", \"null\", \"?\"]",
               "cells that are missing"),
     opt_path("fit_on", "\"\"",
@@ -66,7 +70,7 @@ csv::Request request_of(const Options& o) {
   r.classes = o.texts("classes");
   r.weight = std::string(o.text("weight"));
   r.key = std::string(o.text("key"));
-  r.missing = static_cast<csv::Missing>(chosen("missing", {"error", "mean", "zero"}));
+  r.missing = static_cast<csv::Missing>(chosen("missing", {"error", "mean", "zero", "nan"}));
   r.missing_texts = o.texts("missing_texts");
   return r;
 }
@@ -81,6 +85,7 @@ class Csv : public ColumnDataset {
     if (other) fit = table_of(o, "fit_on", request, nullptr).fit;
     csv::Table t = table_of(o, "path", request, other ? &fit : nullptr);
     tell(host, o, request, t);
+    keep_texts(request, t);
     if (t.inputs > 0)
       add("input", PLAIT_FIELD_INPUT, Shape({static_cast<int64_t>(t.inputs)}), t.rows,
           std::move(t.input));
@@ -100,6 +105,15 @@ class Csv : public ColumnDataset {
       add("key", PLAIT_FIELD_INPUT, Shape({}, PLAIT_I64), t.rows, std::move(t.key));
   }
 
+  const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    if (field >= texts_.size()) return nullptr;
+    const Texts& of = texts_[field];
+    const std::vector<std::string>* all = what == PLAIT_TEXT_COLUMN ? &of.columns : nullptr;
+    if (!all && what - PLAIT_TEXT_CLASS < of.classes.size())
+      all = &of.classes[what - PLAIT_TEXT_CLASS];
+    return all && index < all->size() ? (*all)[index].c_str() : nullptr;
+  }
+
  private:
   static void check(const Options& o, const csv::Request& r) {
     const auto refuse = [&](const char* option, const std::string& what) {
@@ -113,6 +127,12 @@ class Csv : public ColumnDataset {
       refuse("classes", "classes has an effect only with target_type = \"class\"");
   }
 
+  struct Texts {
+    std::vector<std::string> columns;
+    std::vector<std::vector<std::string>> classes;  // of each column
+  };
+  std::vector<Texts> texts_;  // of the fields, but for weight and key
+
   static csv::Table table_of(const Options& o, const char* option, const csv::Request& request,
                              const csv::Fit* fit) {
     const support::SourceFile source{"data.csv", option, std::string(o.text(option))};
@@ -122,6 +142,18 @@ class Csv : public ColumnDataset {
       const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
       return csv::parse(source, text, request, fit);
     });
+  }
+
+  void keep_texts(const csv::Request& request, const csv::Table& t) {
+    if (t.inputs > 0) texts_.push_back({t.input_names, {}});
+    if (t.categories > 0) {
+      texts_.push_back({t.category_names, {}});
+      for (const std::string& name : t.category_names)
+        texts_.back().classes.push_back(t.fit.categories.at(name));
+    }
+    if (t.targets == 0) return;
+    texts_.push_back({t.target_names, {}});
+    if (request.target_type == csv::TargetType::kClass) texts_.back().classes = {t.fit.classes};
   }
 
   // What was found out, as it decides what the numbers mean.

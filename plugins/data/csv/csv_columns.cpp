@@ -7,7 +7,8 @@
 namespace plait::data::csv {
 namespace {
 constexpr size_t kMaxInputs = 1 << 20;
-}
+constexpr char kEveryText[] = "*";
+}  // namespace
 
 std::string shown(std::string_view cell) {
   std::string text;
@@ -37,6 +38,7 @@ Columns::Columns(const support::SourceFile& source, const Request& request,
 // Categories are columns of the input, or further ones behind those that it names.
 void Columns::assign_categories() {
   for (const std::string& name : request_.categories) {
+    if (name == kEveryText) continue;
     const auto found = std::find_if(columns_.begin(), columns_.end(),
                                     [&](const Column& c) { return c.name == name; });
     if (found != columns_.end() && found->use == Use::kInput)
@@ -44,6 +46,11 @@ void Columns::assign_categories() {
     else
       assign(name, Use::kCategory, "categories", categories_);
   }
+}
+
+bool Columns::finds_categories() const {
+  const auto& all = request_.categories;
+  return std::find(all.begin(), all.end(), kEveryText) != all.end();
 }
 
 bool Columns::is_text(const Column& column) const {
@@ -83,6 +90,21 @@ void Columns::place(const Fit& fit) {
   }
   for (Column& c : columns_)
     if (c.use == Use::kTarget && is_text(c)) number_ids(c, fit.classes, "classes");
+}
+
+void Columns::name_places(Table& table) const {
+  table.input_names.resize(inputs_);
+  table.category_names.resize(categories_);
+  table.target_names.resize(targets_);
+  for (const Column& c : columns_) {
+    if (c.use == Use::kInput) table.input_names[c.slot] = c.name;
+    if (c.use == Use::kTarget) table.target_names[c.slot] = c.name;
+    if (c.use != Use::kCategory) continue;
+    if (!request_.one_hot) table.category_names[c.slot] = c.name;
+    for (const auto& [text, id] : c.ids)
+      if (request_.one_hot)
+        table.input_names[c.slot + static_cast<size_t>(id)] = c.name + " = " + text;
+  }
 }
 
 void Columns::assign(const std::string& name, Use use, const char* option, size_t& count) {

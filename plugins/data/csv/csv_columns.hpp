@@ -31,6 +31,9 @@ class Columns {
   // Gives texts their ids and the inputs their places. Errors: PLAIT_ERR_CONFIG.
   void place(const Fit& fit);
 
+  // Categories are found out: an input column that holds a text becomes one.
+  bool finds_categories() const;
+  void name_places(Table& table) const;
   std::vector<Column>& all() { return columns_; }
   const std::vector<Column>& all() const { return columns_; }
   size_t inputs() const { return inputs_; }          // f32 in a row

@@ -26,6 +26,9 @@ class Reader {
                 (request.header == Header::kAuto && has_header(source, text, request))),
         columns_(source, request, names(source), header_) {}
 
+  // Makes categories of the inputs that hold texts, if the request says so.
+  // fitted: those that it names.
+  void find_categories(const Fit* fitted);
   // The texts of each column of texts, in the order of their ids.
   Fit find_texts();
   void read(Table& table, const Fit& fit);
@@ -180,6 +183,24 @@ std::vector<std::string> sorted(const std::set<std::string, std::less<>>& texts)
   return all;
 }
 
+void Reader::find_categories(const Fit* fitted) {
+  if (!columns_.finds_categories()) return;
+  if (fitted) {
+    for (Column& c : columns_.all())
+      if (c.use == Use::kInput && fitted->categories.contains(c.name)) c.use = Use::kCategory;
+    return;
+  }
+  rewind();
+  while (cells_.next_line())
+    each_cell([&](size_t i, std::string_view cell) {
+      Column& column = columns_.all()[i];
+      double value = 0;
+      if (column.use == Use::kInput && !is_missing(cell, request_) &&
+          !is_number(cell, request_.decimal, value))
+        column.use = Use::kCategory;
+    });
+}
+
 Fit Reader::find_texts() {
   const std::vector<Column>& all = columns_.all();
   std::vector<std::set<std::string, std::less<>>> texts(all.size());
@@ -218,7 +239,10 @@ void Reader::read_cell(Table& table, const Column& column, std::string_view cell
       break;
     }
     case Use::kCategory:
-      if (request_.one_hot)
+      if (is_missing(cell, request_)) {  // of missing = "nan"
+        if (!request_.one_hot)
+          table.category.as<int32_t>()[row * table.categories + column.slot] = -1;
+      } else if (request_.one_hot)
         table.input
             .as<float>()[row * table.inputs + column.slot + static_cast<size_t>(id(column, cell))] =
             1;
@@ -258,7 +282,8 @@ bool Reader::read_row(Table& table) {
     if (!complete || column.use == Use::kNone) return;
     if (is_missing(cell, request_)) {
       complete = request_.missing != Missing::kDrop;
-      const bool filled = column.use == Use::kInput && request_.missing != Missing::kError;
+      const bool filled = (column.use == Use::kInput && request_.missing != Missing::kError) ||
+                          (column.use == Use::kCategory && request_.missing == Missing::kNan);
       if (complete && !filled) missing(column, cell);
       if (!complete) return;
     }
@@ -296,6 +321,7 @@ void Reader::read(Table& table, const Fit& fit) {
   table.inputs = columns_.inputs();
   table.targets = columns_.targets();
   table.categories = columns_.categories();
+  columns_.name_places(table);
   rewind();
   while (cells_.next_line()) {
     const auto rows = static_cast<size_t>(table.rows) + 1;
@@ -327,6 +353,7 @@ Table parse(const support::SourceFile& source, std::string_view text, const Requ
                                std::string(1, request.decimal) + "'; set separator = \";\"");
   Reader reader(source, text, request);
   Table table;
+  reader.find_categories(fitted);
   table.fit = fitted ? *fitted : reader.find_texts();
   reader.read(table, table.fit);
   if (table.rows == 0)

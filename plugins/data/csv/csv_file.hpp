@@ -13,7 +13,7 @@ namespace plait::data::csv {
 
 enum class Header : uint8_t { kAuto, kYes, kNo };
 enum class TargetType : uint8_t { kReal, kInteger, kClass };
-enum class Missing : uint8_t { kError, kMean, kZero, kDrop };
+enum class Missing : uint8_t { kError, kMean, kZero, kNan, kDrop };
 
 // The columns to read: by their names in the header, or without a header by their numbers from 0.
 struct Request {
@@ -26,7 +26,7 @@ struct Request {
   std::string key;                  // empty: none
   TargetType target_type = TargetType::kReal;
   std::vector<std::string> classes;     // texts of the target by their ids; empty: found out
-  std::vector<std::string> categories;  // input columns of texts
+  std::vector<std::string> categories;  // input columns of texts; "*": those that hold a text
   bool one_hot = true;                  // a category becomes a column for each text; else its id
   Missing missing = Missing::kError;
   std::vector<std::string> missing_texts;  // cells that are missing; blanks around them are no part
@@ -44,13 +44,15 @@ struct Fit {
 struct Table {
   int64_t rows = 0;
   int64_t dropped = 0;  // lines with a missing cell
+  // Of the columns of `input` and `category`, and of `target`.
+  std::vector<std::string> input_names, category_names, target_names;
   bool header = false;  // the first line held names
   size_t inputs = 0, targets = 0, categories = 0;
   support::Bytes input;     // (N, inputs) f32: columns in their order, a one-hot category as many
   support::Bytes target;    // (N, targets) f32 or i32
   support::Bytes weight;    // (N) f32, or nothing
   support::Bytes key;       // (N) i64, hashes of the texts; or nothing
-  support::Bytes category;  // (N, categories) i32, ids; nothing if they are one-hot
+  support::Bytes category;  // (N, categories) i32, ids, -1: missing; nothing if they are one-hot
   Fit fit;
 };
 

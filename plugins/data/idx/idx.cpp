@@ -7,7 +7,7 @@ using namespace plait;
 
 constexpr plait_option kIdx[] = {
     opt_path("images", nullptr, "IDX file of u8 images, plain or gzip"),
-    opt_path("labels", nullptr, "IDX file of u8 labels, plain or gzip"),
+    opt_path("labels", "\"\"", "IDX file of u8 labels, plain or gzip; empty: none"),
     data::kMemoryMib,
 };
 
@@ -17,7 +17,7 @@ class Idx : public data::ColumnDataset {
     const support::SourceFile images{"data.idx", "images", std::string(o.text("images"))};
     const support::SourceFile labels{"data.idx", "labels", std::string(o.text("labels"))};
     add_field(o, images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_NDIM);
-    add_field(o, labels, "label", PLAIT_FIELD_TARGET, 1, 1);
+    if (!labels.path.empty()) add_field(o, labels, "label", PLAIT_FIELD_TARGET, 1, 1);
   }
 
  private:

@@ -18,7 +18,8 @@ constexpr plait_option kNpy[] = {
 
 constexpr plait_option kNpz[] = {
     opt_path("path", nullptr, ".npz file, of numpy.savez or numpy.savez_compressed"),
-    opt_texts("input", "[\"x\"]", "names of the arrays of inputs, (samples, …)"),
+    opt_texts("input", "[\"x\"]",
+              "names of the arrays of inputs, (samples, …); \"*\": all without another role"),
     opt_texts("target", "[\"y\"]", "names of the arrays of targets, (samples, …)"),
     opt_text("weight", "\"\"",
              "name of the array of the samples' weights, (samples), real numbers; empty: all 1"),
@@ -95,7 +96,7 @@ class Npz : public ArrayDataset {
       fail(PLAIT_ERR_CONFIG,
            std::string("[data.npz] input is empty, expected an array's name; set at ") +
                o.origin("input"));
-    for (const std::string& name : o.texts("input")) open(o, name, "input", PLAIT_FIELD_INPUT);
+    for (const std::string& name : inputs(o)) open(o, name, "input", PLAIT_FIELD_INPUT);
     for (const std::string& name : o.texts("target")) open(o, name, "target", PLAIT_FIELD_TARGET);
     if (const std::string name(o.text("weight")); !name.empty())
       open(o, name, "weight", PLAIT_FIELD_WEIGHT);
@@ -103,6 +104,22 @@ class Npz : public ArrayDataset {
   }
 
  private:
+  std::vector<std::string> inputs(const Options& o) const {
+    const std::vector<std::string> given = o.texts("input"), targets = o.texts("target");
+    if (given != std::vector<std::string>{"*"}) return given;
+    std::vector<std::string> all;
+    for (const data::npy::ZipMember& m : members_) {
+      if (!m.name.ends_with(".npy")) continue;
+      const std::string name = m.name.substr(0, m.name.size() - 4);
+      if (name != o.text("weight") &&
+          std::find(targets.begin(), targets.end(), name) == targets.end())
+        all.push_back(name);
+    }
+    if (all.empty())
+      fail(PLAIT_ERR_DATA, "[data.npz] path '" + path_ + "': no array is left for the input");
+    return all;
+  }
+
   const data::npy::ZipMember& find(const std::string& name, const char* option) const {
     std::string known;
     for (const data::npy::ZipMember& m : members_) {

@@ -11,7 +11,8 @@ using kit::SafetensorsEntry;
 
 constexpr plait_option kSafetensors[] = {
     opt_path("path", nullptr, "safetensors file"),
-    opt_texts("input", "[\"input\"]", "names of the input tensors, (samples, …)"),
+    opt_texts("input", "[\"input\"]",
+              "names of the input tensors, (samples, …); \"*\": all without another role"),
     opt_texts("target", "[\"target\"]", "names of the target tensors, (samples, …)"),
     opt_text("weight", "\"\"",
              "name of the tensor of sample weights, (samples), real numbers; empty: all 1"),
@@ -26,7 +27,7 @@ class Safetensors : public data::ColumnDataset {
             support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
         source_(file_->source()),
         entries_(support::in_memory(source_, [this] { return file_->entries(); })) {
-    const std::vector<std::string> inputs = o.texts("input");
+    const std::vector<std::string> inputs = inputs_of(o);
     if (inputs.empty())
       fail(PLAIT_ERR_CONFIG,
            std::string("[data.safetensors] input is empty, expected a tensor's name; set at ") +
@@ -43,6 +44,17 @@ class Safetensors : public data::ColumnDataset {
   }
 
  private:
+  std::vector<std::string> inputs_of(const Options& o) const {
+    const std::vector<std::string> given = o.texts("input"), targets = o.texts("target");
+    if (given != std::vector<std::string>{"*"}) return given;
+    std::vector<std::string> all;
+    for (const SafetensorsEntry& e : entries_)
+      if (e.name != o.text("weight") &&
+          std::find(targets.begin(), targets.end(), e.name) == targets.end())
+        all.push_back(e.name);
+    return all;
+  }
+
   [[noreturn]] void absent(const std::string& name, const char* option) const {
     std::string known;
     for (size_t i = 0; i < entries_.size() && i < 20; ++i)

@@ -61,6 +61,10 @@ class Split {
                                         whole_.info().fingerprint);
   }
 
+  const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    return whole_.text_of(field, what, index);
+  }
+
   void info(plait_dataset_info& out) const {
     out.n_samples = static_cast<int64_t>(samples_.size());
     out.fields = whole_.info().fields;

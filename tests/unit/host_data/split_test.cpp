@@ -86,6 +86,28 @@ TEST_CASE("samples of one key stay together, also in another order") {
   CHECK(includes(valid, later));
 }
 
+TEST_CASE("names of columns and classes come through") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  host::write(folder / "a.csv", "x,city,y\n1,Rome,b\n2,Oslo,a\n");
+  const std::string csv = "{type = \"csv\", path = \"" + (folder / "a.csv") +
+                          "\", target = \"y\", target_type = \"class\", categories = \"*\", "
+                          "encoding = \"id\"}";
+  const Dataset d(engine,
+                  "type = \"split\"\npart = \"train\"\nvalidation = 0.0\ndataset = "
+                  "{type = \"blend\", parts = [" +
+                      csv + "]}");
+  const nlohmann::json& fields = d.facts.at("fields");
+  REQUIRE(fields.size() == 3);
+  CHECK(fields[0].at("columns") == nlohmann::json{"x"});
+  CHECK_FALSE(fields[0].contains("classes"));
+  CHECK(fields[1].at("columns") == nlohmann::json{"city"});
+  CHECK(fields[1].at("classes") == nlohmann::json::parse(R"([["Oslo", "Rome"]])"));
+  CHECK(fields[2].at("classes") == nlohmann::json::parse(R"([["a", "b"]])"));
+  const Dataset plain(engine, "type = \"synthetic\"");
+  CHECK_FALSE(plain.facts.at("fields")[0].contains("columns"));
+}
+
 TEST_CASE("the hash is the same on every machine") {
   std::string found;
   for (int64_t i = 0; i < 24; ++i)

@@ -6,6 +6,7 @@
 #include <plait/tokenizer.h>
 #include <plait/plugin/items.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -81,6 +82,12 @@ class HostDataset {
   // As plait_dataset_item.read.
   void read(std::span<const int64_t> indices, void* const* outs) const {
     check(table_->read(dataset_.get(), indices.data(), indices.size(), outs));
+  }
+  // As plait_dataset_item.text_of; nullptr with a host of an earlier version.
+  const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    constexpr size_t kSize = offsetof(plait_datasets_table, text_of) + sizeof(table_->text_of);
+    return table_->struct_size < kSize ? nullptr
+                                       : table_->text_of(dataset_.get(), field, what, index);
   }
 
  private:

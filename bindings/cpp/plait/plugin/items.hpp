@@ -213,11 +213,21 @@ struct DatasetBox {
   D dataset;
   DatasetBox(const plait_host* h, const Options& o) : host(h), dataset(Host(h), o) {}
 };
+template <class D>
+constexpr decltype(plait_dataset_item::text_of) text_of() {
+  if constexpr (requires(const D& d) { d.text_of(0u, 0u, uint64_t{0}); })
+    return [](const void* d, uint32_t field, uint32_t what, uint64_t index) -> const char* {
+      return static_cast<const DatasetBox<D>*>(d)->dataset.text_of(field, what, index);
+    };
+  else
+    return nullptr;
+}
 }  // namespace detail
 
 // A dataset made of a class D: D(const Host&, const Options&), void info(plait_dataset_info&)
 // const, and void read(std::span<const int64_t> indices, void* const* outs) const. All of them may
-// throw.
+// throw. It may have const char* text_of(uint32_t field, uint32_t what, uint64_t index) const
+// noexcept.
 template <class D>
 plait_dataset_item dataset(const char* name, const char* help,
                            std::span<const plait_option> options = {}) {
@@ -241,7 +251,8 @@ plait_dataset_item dataset(const char* name, const char* help,
               box->dataset.read({indices, n}, outs);
             });
           },
-          [](void* d) { delete static_cast<Box*>(d); }};
+          [](void* d) { delete static_cast<Box*>(d); },
+          detail::text_of<D>()};
 }
 
 }  // namespace authoring

@@ -1,0 +1,77 @@
+#include "bindings/cli/data/data_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/terminal.hpp"
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+struct Chosen {
+  std::string type;
+  std::vector<std::string> options;
+};
+
+std::string option(const char* key, const std::string& path) {
+  return std::string(key) + "=" + Json(fs::absolute(path).string()).dump();
+}
+
+// The name with `from` replaced by `to`, if there is such a file; else "".
+std::string beside(const std::string& path, const std::string& from, const std::string& to) {
+  const fs::path whole(path);
+  std::string name = whole.filename().string();
+  const size_t at = name.find(from);
+  if (at == std::string::npos) return "";
+  name.replace(at, from.size(), to);
+  std::error_code ignored;
+  const std::string other = (whole.parent_path() / name).string();
+  return fs::exists(other, ignored) ? other : "";
+}
+
+// MNIST's names: train-images-idx3-ubyte, train-labels-idx1-ubyte.
+Chosen idx(const std::string& path) {
+  const std::string images = beside(path, "labels-idx1", "images-idx3"),
+                    labels = beside(path, "images-idx3", "labels-idx1");
+  Chosen chosen{"idx", {option("images", images.empty() ? path : images)}};
+  if (!images.empty())
+    chosen.options.push_back(option("labels", path));
+  else if (!labels.empty())
+    chosen.options.push_back(option("labels", labels));
+  return chosen;
+}
+
+std::optional<Chosen> chosen_for(const std::string& path) {
+  std::string name = fs::path(path).filename().string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.ends_with(".npy")) return Chosen{"npy", {option("input", path)}};
+  for (const char* type : {"npz", "safetensors"})
+    if (name.ends_with(std::string(".") + type))
+      return Chosen{type, {option("path", path), "input=[\"*\"]", "target=[]"}};
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  if (name.ends_with("-ubyte")) return idx(path);
+  if (name.ends_with(".csv") || name.ends_with(".tsv"))
+    return Chosen{"csv",
+                  {option("path", path), "categories=[\"*\"]", "encoding=id", "missing=nan"}};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> dataset_of_file(const std::string& path,
+                                           const std::vector<std::string>& options) {
+  std::optional<Chosen> chosen = chosen_for(path);
+  if (!chosen) return std::nullopt;
+  for (const std::string& given : options) {
+    const std::string key = given.substr(0, given.find('=')) + "=";
+    std::erase_if(chosen->options, [&](const std::string& own) { return own.starts_with(key); });
+    chosen->options.push_back(given);
+  }
+  return item_toml(chosen->type, chosen->options);
+}
+
+}  // namespace plait::cli
