@@ -112,7 +112,7 @@ type = "bytes"
         self.assertIn("4 samples of csv, input f32 [1], category i32 [2]\n", out)
         self.assertRegex(out, r"(?m)^   +length +1 +4\.5 +2\.66667 +1\.433\d+ +1$")
         self.assertIn("  category  colour  2 classes: blue (1), red (2); 1 missing\n  category  kind  2 classes: x (3), y (1)\n", out)
-        self.assertIn("sample 0\n  input 1.0\n  category red x\n", out)
+        self.assertIn("sample 0\n  input 1\n  category red x\nsample 1\n  input 2.5\n", out)
         facts, statistics, *samples = self.show("a.csv", "--json").records
         self.assertEqual(facts["fields"][0]["columns"], ["length"])
         self.assertEqual(facts["fields"][1]["classes"], [["blue", "red"], ["x", "y"]])

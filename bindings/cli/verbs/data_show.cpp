@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -352,6 +353,11 @@ class Show {
       const auto number = value.get<int64_t>();
       if (number >= 0 && static_cast<size_t>(number) < (*classes)[k].size())
         return one_line((*classes)[k][static_cast<size_t>(number)].get<std::string>());
+    }
+    if (field.at("dtype") == "f32" && value.is_number()) {  // not the digits of a double
+      char text[32];
+      const auto end = std::to_chars(text, text + sizeof text, value.get<float>()).ptr;
+      return {text, end};
     }
     return value.dump();
   }
