@@ -60,6 +60,14 @@ void add_unopened(const config::DatasetConfig& d, const Error& e,
       origin = value.origin;
       key = d.path + "." + value.key;
     }
+  // Or it says of which option the value is at fault: "target names column 'z', which ...".
+  for (const config::OptionValue& value : d.options.values()) {
+    const std::string name = value.declared->name;
+    if (!d.options.given(name) || text.find("': " + name + " names ") == std::string::npos)
+      continue;
+    origin = d.options.origin(name);
+    key = d.path + "." + name;
+  }
   problems.add(origin, key, text, "", e.code());
 }
 

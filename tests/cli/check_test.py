@@ -38,6 +38,15 @@ class Keys(Check):
         self.only(TINY + "[device]\nbind_caller = true\n", "device.bind_caller", "27:1", "'bind_caller' is now called 'bind'",
                   'write bind = "all" to bind the calling thread, too', overrides=["run.device=cpu"])
 
+    def test_a_column_that_does_not_exist(self):
+        """The key that names it, not the path of the file."""
+        self.write("a.csv", "a,y\n1,0\n2,1\n")
+        start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")
+        self.only(TINY[:start] + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = ["z"]\n' + TINY[end:], "data.train.target", "9:10",
+                  "target names column 'z', which does not exist; the columns are 'a', 'y'")
+        override = 'data.train={type = "csv", path = "a.csv", target = ["z"]}'
+        self.only(TINY, "data.train.target", f"override '{override}'", "target names column 'z'", overrides=[override])
+
     def test_normalize_of_no_field(self):
         toml = TINY.replace("classes = 3\n[data.eval]", "classes = 3\nnormalize.lable = {divide = 3}\n[data.eval]")
         self.only(toml, "data.train.normalize.lable", "11:11", "no field 'lable' (did you mean 'label'?)", "its fields are: x, label")

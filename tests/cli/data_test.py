@@ -1,6 +1,7 @@
 """plait data: downloads with resume, checksum and a second mirror, from servers on this machine."""
 
 import functools
+import gzip
 import http.server
 import os
 import pathlib
@@ -142,6 +143,21 @@ class Get(Base):
         self.assertEqual(file.read_bytes(), b"junk")
         self.get(0, SOURCE.as_uri(), "--yes")
         self.assert_complete(f"data/{SET}")
+
+
+class Shown(Base):
+    def test_a_file_cut_short_is_not_there(self):
+        folder = self.folder / "data" / "tinyshakespeare"
+        folder.mkdir(parents=True)
+        for size, state in ((100, "absent"), (1115394, "complete")):
+            (folder / "input.txt").write_bytes(b"x" * size)
+            self.assertRegex(self.expect(0, "data", "show").out, rf"tinyshakespeare +{state}")
+        packed = self.folder / "data" / "mnist"
+        packed.mkdir()
+        (packed / FILES[3]).write_bytes(gzip.compress(b"x" * 10008))
+        (packed / FILES[2]).write_bytes(b"x")
+        shown, = (record for record in self.expect(0, "data", "show", "--json").records if record["set"] == "mnist")
+        self.assertEqual(shown["present"], 1)
 
 
 class Refused(Base):

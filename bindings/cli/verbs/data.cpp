@@ -1,6 +1,7 @@
 // plait data: downloads public data sets with verified checksums; shows which are present.
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -159,12 +160,24 @@ int Get::run() {
   return kOk;
 }
 
+// Whether a file is there, as long as it should be: a packed one says so in its last four bytes.
+bool is_whole(const fs::path& path, const SetFile& expected) {
+  std::error_code failed;
+  const uint64_t size = fs::file_size(path, failed);
+  if (failed) return false;
+  if (path.extension() != ".gz") return size == expected.bytes;
+  std::ifstream file(path, std::ios::binary);
+  unsigned char end[4] = {};
+  file.seekg(-4, std::ios::end).read(reinterpret_cast<char*>(end), sizeof end);
+  const uint32_t unpacked = end[0] | end[1] << 8 | end[2] << 16 | uint32_t{end[3]} << 24;
+  return file && unpacked == static_cast<uint32_t>(expected.bytes);
+}
+
 int show(Context& context) {
   for (const DataSet& set : data_sets()) {
     const fs::path folder = folder_of(context, "", set.name);
     size_t there = 0;
-    std::error_code ignored;
-    for (const SetFile& file : set.files) there += fs::exists(folder / file.name, ignored) ? 1 : 0;
+    for (const SetFile& file : set.files) there += is_whole(folder / file.name, file) ? 1 : 0;
     const std::string state = there == set.files.size() ? "complete" : there ? "partial" : "absent";
     context.terminal.line(strf("%-16s %-9s %s", set.name, state.c_str(), folder.c_str()));
     context.terminal.line(strf("%-26s %s", "", set.help));
