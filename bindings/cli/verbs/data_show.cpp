@@ -378,8 +378,9 @@ class Show {
     context_.terminal.line(context_.terminal.bold("sample " + std::to_string(i)));
     Json record = {{"sample", i}};
     for (const auto& [name, values] : fields.items()) {
-      const Json& field = *std::find_if(described.begin(), described.end(),
-                                        [&](const Json& one) { return one.at("name") == name; });
+      const Json& field =
+          *std::find_if(described.begin(), described.end(),
+                        [&name = name](const Json& one) { return one.at("name") == name; });
       record[name] = values;
       if (context_.terminal.human() && show_picture(field, values)) continue;
       std::string row;

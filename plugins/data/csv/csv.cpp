@@ -166,9 +166,9 @@ class Csv : public ColumnDataset {
                    ": the first line is a sample, the columns are named 0, 1, …; if it holds "
                    "the names, set header = true");
     if (t.dropped > 0)
-      host.log(PLAIT_LOG_INFO, file + ": " + std::to_string(t.dropped) +
-                                   " lines with missing cells are left out, " +
-                                   std::to_string(t.rows) + " remain");
+      host.log(PLAIT_LOG_INFO, file + ": " + std::to_string(t.dropped) + " of " +
+                                   std::to_string(t.rows + t.dropped) +
+                                   " lines have a missing cell and are left out");
     if (request.target_type != csv::TargetType::kClass || !request.classes.empty()) return;
     std::string list;
     constexpr size_t kMost = 20;

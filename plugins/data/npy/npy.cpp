@@ -105,7 +105,8 @@ class Npz : public ArrayDataset {
 
  private:
   std::vector<std::string> inputs(const Options& o) const {
-    const std::vector<std::string> given = o.texts("input"), targets = o.texts("target");
+    std::vector<std::string> given = o.texts("input");
+    const std::vector<std::string> targets = o.texts("target");
     if (given != std::vector<std::string>{"*"}) return given;
     std::vector<std::string> all;
     for (const data::npy::ZipMember& m : members_) {

@@ -45,7 +45,8 @@ class Safetensors : public data::ColumnDataset {
 
  private:
   std::vector<std::string> inputs_of(const Options& o) const {
-    const std::vector<std::string> given = o.texts("input"), targets = o.texts("target");
+    std::vector<std::string> given = o.texts("input");
+    const std::vector<std::string> targets = o.texts("target");
     if (given != std::vector<std::string>{"*"}) return given;
     std::vector<std::string> all;
     for (const SafetensorsEntry& e : entries_)

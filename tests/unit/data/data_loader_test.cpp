@@ -80,6 +80,7 @@ const plait_dataset_item kFake = {sizeof(plait_dataset_item),
                                   nullptr,
                                   fake_info,
                                   fake_read,
+                                  nullptr,
                                   nullptr};
 
 DatasetSource source_of(const FakeData& d) { return {&kFake, &d, "train"}; }
