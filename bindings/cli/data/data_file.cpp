@@ -1,6 +1,7 @@
 #include "bindings/cli/data/data_file.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

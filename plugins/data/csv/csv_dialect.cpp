@@ -70,7 +70,9 @@ bool is_number(std::string_view cell, char decimal, double& value) {
 
 bool is_missing(std::string_view cell, const Request& request) {
   const auto& all = request.missing_texts;
-  return std::find(all.begin(), all.end(), trimmed(cell)) != all.end();
+  const std::string_view text = trimmed(cell);
+  const bool may = text.empty() || request.missing_begin.find(text[0]) != std::string::npos;
+  return may && std::find(all.begin(), all.end(), text) != all.end();
 }
 
 char separator_of(std::string_view text, char decimal) {

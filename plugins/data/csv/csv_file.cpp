@@ -123,11 +123,10 @@ double Reader::number(const Column& column, std::string_view cell) const {
     if (trimmed(cell).empty()) missing(column, cell);
     no_number(column, cell);
   }
-  if (std::isnan(value) || trimmed(cell).find_first_of("iI") != std::string_view::npos)
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value) || cell.find_first_of("iI") != std::string_view::npos)
     cells_.bad(shown(cell) + " is not finite; fill it or drop the line");
-  if (std::isinf(value))
-    cells_.bad(shown(cell) + " does not fit a 64-bit number; scale the column");
-  return value;
+  cells_.bad(shown(cell) + " does not fit a 64-bit number; scale the column");
 }
 
 float Reader::real(const Column& column, std::string_view cell) const {
@@ -347,6 +346,8 @@ void Reader::read(Table& table, const Fit& fit) {
 Table parse(const support::SourceFile& source, std::string_view text, const Request& given,
             const Fit* fitted) {
   Request request = given;
+  for (const std::string& missing : request.missing_texts)
+    if (!missing.empty()) request.missing_begin += missing[0];
   if (request.separator == 0) request.separator = separator_of(text, request.decimal);
   if (request.separator == request.decimal)
     fail(PLAIT_ERR_CONFIG, source.text() + ": separator and decimal are both '" +

@@ -30,6 +30,7 @@ struct Request {
   bool one_hot = true;                  // a category becomes a column for each text; else its id
   Missing missing = Missing::kError;
   std::vector<std::string> missing_texts;  // cells that are missing; blanks around them are no part
+  std::string missing_begin;               // their first characters; parse() sets it
 };
 
 // What is found out from a file: texts of each column of categories by their ids, and the mean of

@@ -1,5 +1,9 @@
 // data-npy: arrays saved by NumPy, samples along the first axis: .npy files, each a field, and .npz
 // files of several arrays. f8 becomes f32.
+#include <algorithm>
+#include <memory>
+#include <string>
+
 #include "plugins/data/column_dataset.hpp"
 #include "plugins/data/npy/npy_file.hpp"
 #include "plugins/data/npy/zip_file.hpp"

@@ -3,6 +3,7 @@
 #include "plugins/data/column_dataset.hpp"
 #include "plugins/support/tensor_file.hpp"
 
+#include <algorithm>
 #include <memory>
 
 namespace {
