@@ -132,11 +132,17 @@ class Binder {
     const std::string path = "data." + toml_key(dataset.name);
     header(path);
     item(dataset);
+    const DatasetConfig* train = experiment_.dataset("train");
+    if (dataset.normalize.empty() && train && !train->normalize.empty())
+      out_ += "# not that of [data.train]\nnormalize = {}\n";
+    bool own = false;
     for (const NormalizeConfig& one : dataset.normalize) {
+      if (one.inherited) continue;  // also by what is written here
+      own = true;
       header(path + ".normalize." + toml_key(one.field));
       values(one.keys);
     }
-    if (dataset.normalize.empty())
+    if (!own)
       absent("numbers of a field become (x / divide - mean) / std",
              "[" + path + ".normalize.FIELD]", normalize_keys());
   }

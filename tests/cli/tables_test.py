@@ -129,6 +129,10 @@ class Split(Case):
         # Statistics are those of the part for training.
         self.assertIn(f"mean and std of {200 - samples} samples of [data.train]", self.expect(0, "run", "t.toml", "run.steps=1").err)
         bound = self.expect(0, "bind", "t.toml").out
+        self.assertEqual(bound.count('\n[data.train.normalize."*"]\n'), 1)
+        self.assertNotIn("\n[data.eval.normalize", bound)  # inherited, as in the file
+        self.write("none.toml", self.expect(0, "bind", "t.toml", "data.eval.normalize={}").out)
+        self.assertIn("\nnormalize = {}\n", self.expect(0, "bind", "none.toml").out)
         self.write("bound.toml", bound)
         self.assertEqual(self.expect(0, "run", "bound.toml", "--json").event("done")["loss"], done["loss"])
 
