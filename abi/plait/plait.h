@@ -112,8 +112,12 @@ PLAIT_API void PLAIT_CALL plait_engine_close(plait_engine *engine);
  * which its open() failed; PLAIT_ERR_IO when it cannot be read; PLAIT_ERR_STATE. The engine has the
  * same items as before; the attempt is in the load report. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_load(plait_engine *engine, const char *path, uint64_t size);
-/* Returns JSON: version, plugins, every item with its options, and the load report (each path
- * tried, outcome, reason, remedy). plait_text_free() frees it.
+/* Returns JSON: version, plugins, every item with its options, the load report (each path tried,
+ * outcome, reason, remedy), and as "tables" those of an experiment: [{"path", "also" (other paths),
+ * "help", "kind" (of the item that its `type` names), "named_by" (the key that names it instead),
+ * "type" (the only one it holds for), "keys": [{"name", "type", "default" (TOML; null: required),
+ * "help", "expected", ...}]}]. In a path "[]" is any element of a list, NAME and FIELD any name.
+ * plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_describe(plait_engine *engine, plait_text **json);
 /* Returns JSON: every op that a layer or a gradient rule may write, core ops and ops of loaded
@@ -168,7 +172,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_check(plait_en
 /* Returns the complete commented TOML with every default filled in. plait_text_free() frees it.
  * Errors: PLAIT_ERR_MEMORY. The experiment is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_bind(plait_experiment *experiment, plait_text **toml);
-/* Returns JSON: every resolved value with its origin. plait_text_free() frees it.
+/* Returns JSON: every resolved value by its path in what plait_experiment_bind() writes: {"value",
+ * "origin" ("experiment.toml:3:9", "default", "override 'run.seed=1'"), "key" (its path in the file
+ * and for overrides, where that is another one)}. plait_text_free() frees it.
  * Errors: PLAIT_ERR_MEMORY. The experiment is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_describe(plait_experiment *experiment, plait_text **json);
 /* Closes an experiment. [thread: owner; blocks: no] */

@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 
+#include "bindings/cli/completion.hpp"
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/help_examples.hpp"
 #include "bindings/cli/usage.hpp"
 
 namespace plait::cli {
@@ -34,9 +37,10 @@ void add_common(CLI::App& app, Context& context) {
   app.add_flag("-y,--yes", context.yes, "replace existing files without asking");
 }
 
-void set_up_verb(CLI::App& verb) {
+void set_up_verb(CLI::App& verb, const std::string& path) {
   verb.fallthrough();
   verb.footer(
+      help_examples(path) + (help_examples(path).empty() ? "" : "\n") +
       "Every verb also takes --json, --data, --plugins, --quiet, --verbose and --yes: see plait "
       "--help.");
 }
@@ -45,8 +49,8 @@ void set_up(CLI::App& app, Context& context) {
   app.fallthrough();
   app.require_subcommand(0, 1);  // without a verb, run_app prints the help
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("plait ") + plait_version() + " (ABI " +
-                                        std::to_string(plait_abi_version()) + ")");
+  app.set_version_flag("-V,--version", std::string("plait ") + plait_version() + " (ABI " +
+                                           std::to_string(plait_abi_version()) + ")");
   add_common(app, context);
   add_run(app, context);
   add_check(app, context);
@@ -66,13 +70,15 @@ void set_up(CLI::App& app, Context& context) {
   add_export(app, context);
   add_checkpoint(app, context);
   add_plugins(app, context);
+  add_keys(app, context);
   add_ops(app, context);
   add_data(app, context);
   add_env(app, context);
   add_completion(app, context);
   for (CLI::App* verb : app.get_subcommands({})) {
-    set_up_verb(*verb);
-    for (CLI::App* inner : verb->get_subcommands({})) set_up_verb(*inner);
+    set_up_verb(*verb, verb->get_name());
+    for (CLI::App* inner : verb->get_subcommands({}))
+      set_up_verb(*inner, verb->get_name() + " " + inner->get_name());
   }
 }
 
@@ -85,12 +91,28 @@ int fail(Context& context, int exit, const char* kind, uint32_t code, const std:
   return exit;
 }
 
+// --help, --version.
+int show_help(const CLI::App& app, const CLI::ParseError& e, Context& context) {
+  std::ostringstream text;
+  const int result = app.exit(e, text, text);
+  if (dynamic_cast<const CLI::CallForVersion*>(&e))
+    context.terminal.record({{"version", plait_version()}, {"abi", plait_abi_version()}});
+  else
+    context.terminal.record({{"help", text.str()}});
+  if (context.terminal.human()) context.terminal.raw(text.str());
+  return result;
+}
+
 int call_verb(Context& context) {
   try {
     return context.run_command();
   } catch (const HostError& e) {
     // The same problem of a file has one code, whichever verb meets it: that of `check`.
     const bool of_file = is_problem_list(e.what());
+    if (of_file && !context.tells_problems) {
+      if (context.on_failure) context.on_failure(e.code(), e.what());
+      return kUsage;
+    }
     return fail(context, of_file ? kUsage : exit_code(e.code()), "engine", e.code(),
                 context.with_hints(e.what()));
   } catch (const CliError& e) {
@@ -126,14 +148,16 @@ int run_app(int argc, char** argv) {
   context.command = joined(words, " ");
   CLI::App app("Trains neural networks from a TOML file.", "plait");
   set_up(app, context);
+  if (argc > 1 && argv[1] == std::string_view(kCompleteVerb))
+    return complete_words(app, context, {context.words.begin() + 2, context.words.end()});
   try {
     std::vector<std::string> given = plain_words(app, argc, argv);
     std::reverse(given.begin(), given.end());  // CLI11 expects vectors in reverse order
     app.parse(given);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    // The flag may follow the faulty argument, which parsing did not reach.
+    // The flag may follow what parsing did not reach.
     for (int i = 1; i < argc; ++i) context.terminal.json |= std::string_view(argv[i]) == "--json";
+    if (e.get_exit_code() == 0) return after_writing(context, show_help(app, e, context));
     return fail(context, kUsage, "cli", 0, usage_text(app, e, argc, argv));
   }
   if (!context.run_command) {

@@ -163,6 +163,15 @@ Engine Context::open_engine() {
   return Engine(std::move(settings));
 }
 
+std::string Context::arguments_text(const FileArguments& file) const {
+  std::string text = " " + path_word(file.given);
+  for (const std::string& one : file.set) text += " --set " + shell_quoted(one);
+  for (const std::string& one : file.positional) text += " " + shell_quoted(one);
+  for (const std::string& one : plugins) text += " --plugins " + shell_quoted(one);
+  if (!data.empty()) text += " --data " + shell_quoted(data);
+  return text;
+}
+
 std::string Context::data_folder() const {
   if (!data.empty()) return data;
   const char* variable = std::getenv("PLAIT_DATA");
@@ -194,6 +203,7 @@ std::string Context::with_hints(const std::string& text) const {
     const std::string line = text.substr(begin, end - begin);
     all += (begin ? "\n" : "") + line + hint_for(line);
   }
+  if (!command_of_file.empty()) replace_all(all, "plait run FILE", command_of_file);
   for (const Variable& one : environment_overrides())
     replace_all(all, "override '" + one.override + "'", "environment variable " + one.text);
   return all;

@@ -62,8 +62,11 @@ class Context {
   std::vector<std::string> plugins;  // --plugins
   std::string data;                  // --data
   bool yes = false;
+  // False for a rank beside another one on this machine, which tells the same of the experiment.
+  bool tells_problems = true;
   std::string command;               // the whole command line, quoted for a shell
   std::vector<std::string> words;    // the same, not quoted
+  std::string command_of_file;       // "plait run FILE ..." of the experiment; "": of none
   std::function<int()> run_command;  // the verb that was parsed
   Exit failed = kFailed;             // the code of a failure that would have kFailed
   // Called with the failure that ends the command.
@@ -76,6 +79,8 @@ class Context {
   // The engine's problem text plus facts that only the command line knows: environment variables,
   // data sets that can be downloaded.
   std::string with_hints(const std::string& text) const;
+  // " FILE key=value... --plugins P --data D": this experiment on another command line.
+  std::string arguments_text(const FileArguments& file) const;
   // The hint for a line that reports a missing file; "" for other lines.
   std::string hint_for(const std::string& line) const;
 };
@@ -109,6 +114,7 @@ void add_runs(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_status(CLI::App& app, Context& context);
 void add_sweep(CLI::App& app, Context& context);
+void add_keys(CLI::App& app, Context& context);
 void add_ops(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);
 void add_data_tokenize(CLI::App& data, Context& context);

@@ -130,6 +130,10 @@ std::string shell_quoted(std::string_view text) {
   return all + "'";
 }
 
+std::string path_word(std::string_view path) {
+  return shell_quoted((path.starts_with('-') ? "./" : "") + std::string(path));
+}
+
 std::string strf(const char* format, ...) {
   va_list arguments, again;
   va_start(arguments, format);

@@ -61,6 +61,8 @@ class Terminal {
 
 // For a shell: unchanged if it has no special characters, else in single quotes.
 std::string shell_quoted(std::string_view text);
+// The same for a path that must not be taken for an option: "./-name".
+std::string path_word(std::string_view path);
 // printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);
 // "1.5 MiB".

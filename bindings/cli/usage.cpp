@@ -146,8 +146,10 @@ std::vector<std::string> plain_words(const CLI::App& app, int argc, char** argv)
     const bool unknown = !words.empty() && !words[0].starts_with("-") &&
                          std::find(verbs.begin(), verbs.end(), words[0]) == verbs.end();
     if (!unknown) words.emplace_back("--help");  // an unknown verb remains an error
-  } else if (words.size() == 1 && words[0] == "version") {
-    words[0] = "--version";
+  } else if (const auto first = std::find_if(words.begin(), words.end(),
+                                             [](const auto& w) { return !w.starts_with("-"); });
+             first != words.end() && *first == "version") {
+    *first = "--version";
   }
   return words;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "engine/capi/objects.hpp"
+#include "engine/config/declarations.hpp"
 #include "engine/plan/dataset_extension.hpp"
 #include "engine/plugin/inspect.hpp"
 #include "engine/program/op_reference.hpp"
@@ -91,6 +92,7 @@ plait_error* plait_engine_describe(plait_engine* engine, plait_text** json) {
     JsonWriter w;
     w.object().field("schema", 1).field("version", PLAIT_VERSION).field("abi", PLAIT_ABI_VERSION);
     w.field("data_folder", engine->state->data_folder);
+    config::write_tables(w.key("tables"));
     w.key("registry").raw(engine->state->registry->describe_json()).end_object();
     *json = new_text(w.text());
   });

@@ -189,7 +189,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
   fail_not_found(
       "[checkpoint] '" + path +
-      "' is not a checkpoint and contains none; name a run directory, its ckpt/ folder, or a "
+      (files.exists(path) ? "' is not a checkpoint and contains none" : "' does not exist") +
+      "; name a run directory, its ckpt/ folder, or a "
       "step-... folder or the file best inside");
 }
 

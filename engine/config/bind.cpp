@@ -81,15 +81,16 @@ class Binder {
       if (!ties.empty())
         out_ += "# parameters shared with another layer\ntie = {" + join(ties) + "}\n";
     }
-    for (const LossConfig& loss : model.losses) {
-      header(model.path + ".losses", true);
-      item(loss);
+    for (size_t i = 0; i < model.losses.size(); ++i) {
+      const std::string path = loss_path(model, i);
+      header(path.substr(0, path.find('[')), path.ends_with(']'));
+      item(model.losses[i]);
     }
     for (const MetricConfig& metric : model.metrics) {
-      header(model.path + ".metrics", true);
+      header(table_path(model, "metrics"), true);
       item(metric);
     }
-    if (model.optimizer) bind_optimizer(model.path + ".optimizer", *model.optimizer);
+    if (model.optimizer) bind_optimizer(table_path(model, "optimizer"), *model.optimizer);
   }
 
   // A table that the experiment does without, as comments. name: what stands for its type.
@@ -180,6 +181,15 @@ struct TemplateKind {
 };
 
 }  // namespace
+
+std::string table_path(const ModelConfig& model, const std::string& table) {
+  return model.path == "model" ? table : model.path + "." + table;
+}
+
+std::string loss_path(const ModelConfig& model, size_t i) {
+  return model.losses.size() == 1 ? table_path(model, "loss")
+                                  : table_path(model, "losses") + "[" + std::to_string(i) + "]";
+}
 
 std::string bind(const Experiment& experiment, const Catalog& catalog, bool absolute_paths) {
   return Binder(experiment, catalog, absolute_paths).bind();

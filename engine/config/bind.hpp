@@ -8,6 +8,11 @@
 
 namespace plait::config {
 
+// The path under which bind() writes a table of a model: "optimizer" of the only one, as examples
+// do, "models.NAME.optimizer" of one among several. Losses: "loss", "losses[1]".
+std::string table_path(const ModelConfig& model, const std::string& table);
+std::string loss_path(const ModelConfig& model, size_t i);
+
 // The value of an option in JSON.
 void write_value(JsonWriter& json, const OptionValue& value);
 
@@ -16,7 +21,8 @@ void write_value(JsonWriter& json, const OptionValue& value);
 // paths as resolved, for a copy stored elsewhere.
 std::string bind(const Experiment& experiment, const Catalog& catalog, bool absolute_paths = false);
 
-// Every value with its origin: {"run.seed": {"value": 42, "origin": "default"}, ...}.
+// Every value with its origin: {"run.seed": {"value": 42, "origin": "default"}, ...}. "key" is its
+// path in the file, where that is not the one that bind() writes: "loss.type".
 std::string describe_json(const Experiment& experiment);
 
 // The commented template of one item: "[[model.layers]]", the engine's keys and the item's options

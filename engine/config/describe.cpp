@@ -66,40 +66,46 @@ class Describer {
  public:
   std::string describe(const Experiment& experiment) {
     json_.object();
-    for (const auto& [path, set] : experiment.sections) values(path, set);
+    for (const auto& [path, set] : experiment.sections) values(path, path, set);
     for (const ModelConfig& model : experiment.models) {
-      values(model.path, model.keys);
+      values(model.path, model.path, model.keys);
       // Items are listed by their path in a bound experiment, not by the path of a shorthand.
       list(model.path + ".layers", model.layers);
-      list(model.path + ".losses", model.losses);
-      list(model.path + ".metrics", model.metrics);
+      for (size_t i = 0; i < model.losses.size(); ++i) item(loss_path(model, i), model.losses[i]);
+      list(table_path(model, "metrics"), model.metrics);
       for (size_t i = 0; i < model.layers.size(); ++i)
         ties(model.path + ".layers[" + std::to_string(i) + "]", model.layers[i]);
-      if (model.optimizer) optimizer(model.path + ".optimizer", *model.optimizer);
+      if (model.optimizer) optimizer(table_path(model, "optimizer"), *model.optimizer);
     }
     if (experiment.tokenizer) item("tokenizer", *experiment.tokenizer);
     for (const DatasetConfig& dataset : experiment.datasets) {
       item("data." + dataset.name, dataset);
-      for (const NormalizeConfig& one : dataset.normalize)
-        values("data." + dataset.name + ".normalize." + one.field, one.keys);
+      for (const NormalizeConfig& one : dataset.normalize) {
+        const std::string path = "data." + dataset.name + ".normalize." + one.field;
+        values(path, path, one.keys);
+      }
     }
     return json_.end_object().text();
   }
 
  private:
-  void field(const std::string& path, const OptionValue& value) {
+  void field(const std::string& path, const std::string& key, const OptionValue& value) {
     json_.key(path).object().key("value");
     write_value(json_, value);
-    json_.field("origin", value.origin_text).end_object();
+    json_.field("origin", value.origin_text);
+    if (key != path) json_.field("key", key);
+    json_.end_object();
   }
-  void values(const std::string& path, const OptionSet& set, const OptionSet* unless = nullptr) {
+  // key: the path of the table in the file.
+  void values(const std::string& path, const std::string& key, const OptionSet& set,
+              const OptionSet* unless = nullptr) {
     for (const OptionValue& value : set.values())
-      if (!unless || !unless->declares(value.declared->name))
-        field(path + "." + value.declared->name, value);
+      if (const std::string name = value.declared->name; !unless || !unless->declares(name))
+        field(path + "." + name, key + "." + name, value);
   }
   void item(const std::string& path, const ItemConfig& item) {
-    values(path, item.keys, &item.options);
-    values(path, item.options);
+    values(path, item.path, item.keys, &item.options);
+    values(path, item.path, item.options);
   }
   template <class T>
   void list(const std::string& path, const std::vector<T>& all) {
@@ -118,7 +124,7 @@ class Describer {
     if (of.schedule) item(path + ".schedule", *of.schedule);
     for (size_t i = 0; i < of.groups.size(); ++i) {
       const std::string group = path + ".groups[" + std::to_string(i) + "]";
-      values(group, of.groups[i].keys);
+      values(group, of.groups[i].path, of.groups[i].keys);
       if (of.groups[i].schedule) item(group + ".schedule", *of.groups[i].schedule);
     }
   }

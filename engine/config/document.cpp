@@ -137,6 +137,9 @@ bool may_be_parsed(std::string_view text, const std::string& file, Problems& pro
   if (scan.fault == ScanFault::kForeign)
     problems.add(at, "", "not TOML: a character beyond ASCII outside quotes",
                  "put the text in quotes");
+  if (scan.fault == ScanFault::kBinary)
+    problems.add({file, 0, 0}, "", "not a text file, but one of bytes",
+                 "name an experiment, a TOML file");
   return scan.fault == ScanFault::kNone;
 }
 

@@ -184,6 +184,12 @@ void apply_override(Document& document, std::string_view text, Problems& problem
                  "write it as 'table.key=value', or '~table.key' to remove a key");
     return;
   }
+  if (text.starts_with('+')) {
+    const std::string_view plain = text.substr(text.find_first_not_of('+'));
+    problems.add(origin, "", "'+' before a key, as in Hydra, has no meaning here",
+                 "write " + std::string(plain) + ", whether or not the file has the key");
+    return;
+  }
   std::vector<Step> steps;
   if (!PathReader(trim(text.substr(removing, equals - removing)), origin, problems).read(steps))
     return;

@@ -104,6 +104,7 @@ class Scanner {
 }  // namespace
 
 Scan scan_text(std::string_view text, int max_key_parts) {
+  if (text.find('\0') != std::string_view::npos) return {ScanFault::kBinary, 0, 0};
   return Scanner(text, max_key_parts).run();
 }
 

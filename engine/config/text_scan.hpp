@@ -1,4 +1,4 @@
-// Scans TOML text before the parser sees it for two things that have crashed parsers.
+// Scans TOML text before the parser sees it for things that have crashed parsers.
 #pragma once
 
 #include <string_view>
@@ -10,6 +10,7 @@ enum class ScanFault {
   // a key with an absurd number of parts: parsers recurse over them, and again to free the result
   kLongKey,
   kForeign,  // a character beyond ASCII outside quotes and comments, where TOML allows none
+  kBinary,   // a NUL character: no text at all
 };
 
 struct Scan {

@@ -182,6 +182,16 @@ void RunDir::prepare(FileSystem& files, const std::string& path) {
                                 printable(name) + "'); name another folder");
 }
 
+namespace {
+
+// "demo/20260131-235959-0a1b2c": the folder with the one around it, if the path names one.
+std::string run_id(const std::string& path) {
+  const std::string around = name_of(folder_of(path));
+  return around == "." || around.empty() ? name_of(path) : around + "/" + name_of(path);
+}
+
+}  // namespace
+
 RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
                          const std::vector<std::string>& overrides,
                          const RunEnvironment& environment) {
@@ -190,7 +200,7 @@ RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string
     if (name.find(kHalf) != std::string::npos) files.remove(join_path(path, name));
   fill(files, path, resolved_toml, overrides, environment);
   sync_up_to(files, path, path);
-  return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
+  return RunDir(files, path, run_id(path));
 }
 
 namespace {
@@ -225,7 +235,7 @@ RunDir RunDir::reopen(FileSystem& files, const std::string& path, std::string_vi
   int n = 2;
   while (files.exists(join_path(path, strf("env-%d.json", n)))) ++n;
   files.replace(join_path(path, strf("env-%d.json", n)), environment_text(files, environment));
-  return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
+  return RunDir(files, path, run_id(path));
 }
 
 std::string RunDir::metrics_path() const { return join_path(path_, "metrics.ndjson"); }
@@ -239,7 +249,8 @@ std::string RunDir::log_path(int rank) const { return rank_log_path(path_, rank)
 void RunDir::write_status(const RunStatus& status) const {
   JsonWriter json(true);
   json.object().field("schema", 1).field("run", id_).field("state", status.state);
-  json.field("step", status.step).field("steps", status.steps).field("loss", status.loss);
+  json.field("step", status.step).field("steps", status.steps).key("loss");
+  status.step > 0 ? json.value(status.loss) : json.null();
   json.field("message", status.message).field("checkpoint", status.checkpoint);
   json.field("time", unix_seconds()).field("process", static_cast<int64_t>(getpid())).end_object();
   files_->replace(join_path(path_, "status.json"), json.text() + "\n");
@@ -253,7 +264,7 @@ void LogFile::line(uint32_t level, std::string_view text) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.empty()) return;
   try {
-    std::string line = strf("%.3f %-5s ", unix_seconds(), kLevels[level < 4 ? level : 3]);
+    std::string line = utc_text(unix_seconds()) + strf(" %-5s ", kLevels[level < 4 ? level : 3]);
     // Control characters could let a name in a file forge lines or control the terminal of a
     // reader.
     for (const std::string& part : split(text, '\n')) {

@@ -208,4 +208,12 @@ void warn_ignored(const config::Experiment& e, Log* log) {
                   "[data.eval]");
 }
 
+void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
+  if (!log || e.batch.global <= samples) return;
+  log->warn(origin_of(e, "batch.global").text() + ": batch.global is " +
+            std::to_string(e.batch.global) + ", but [data.train] has " + std::to_string(samples) +
+            " samples: each step computes on these and on as many empty places as are left; use " +
+            "batch.global = " + std::to_string(samples) + " or less");
+}
+
 }  // namespace plait::plan

@@ -39,5 +39,7 @@ void tell_replicated(const Plan& plan, Log* log);
 
 // Warns about keys that have no effect in this topology, or without [data.eval].
 void warn_ignored(const config::Experiment& experiment, Log* log);
+// And of a batch that has more samples than there are; `samples`: of [data.train].
+void warn_large_batch(const config::Experiment& experiment, int64_t samples, Log* log);
 
 }  // namespace plait::plan

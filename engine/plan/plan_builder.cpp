@@ -211,7 +211,7 @@ void PlanBuilder::choose_inputs(config::Problems& problems) {
   choose_grid(draft_, context_, problems);
   choose_device(draft_, context_, problems);
   open_datasets(draft_, context_, problems);
-  count_steps(draft_);
+  count_steps(draft_, context_);
 }
 
 void PlanBuilder::declare_results(config::Problems& problems) {

@@ -136,7 +136,7 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
                  "add [data.train], which also tells the shapes of what a host feeds");
 }
 
-void count_steps(PlanDraft& plan) {
+void count_steps(PlanDraft& plan, const PlanContext& context) {
   const auto& run = plan.experiment.run;
   const auto& batch = plan.experiment.batch;
   plan.accumulation = batch.global / (batch.micro * plan.experiment.topology.data);
@@ -145,6 +145,7 @@ void count_steps(PlanDraft& plan) {
   if (!train) return;
   int64_t n = train->info().n_samples;
   if (const auto* c = plan.experiment.dataset("train"); c->limit > 0) n = std::min(n, c->limit);
+  if (context.rank == 0) warn_large_batch(plan.experiment, n, context.log);
   plan.steps_per_epoch = data::batches_per_epoch(n, batch.global);
   if (run.epochs > 0) plan.total_steps = run.epochs * plan.steps_per_epoch;
 }

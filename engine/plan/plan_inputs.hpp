@@ -18,7 +18,8 @@ bool is_allowed(const Plan& plan, const std::string& plugin);
 // here.
 void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems& problems);
 void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems& problems);
-// The micro-batches of a step, and the steps of the run. After the datasets.
-void count_steps(PlanDraft& plan);
+// The micro-batches of a step, and the steps of the run; warns of a batch that is larger than the
+// dataset. After the datasets.
+void count_steps(PlanDraft& plan, const PlanContext& context);
 
 }  // namespace plait::plan

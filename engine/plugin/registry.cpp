@@ -155,9 +155,8 @@ void Registry::load_file(const SearchPath& location, const std::string& path,
   report_.entries.push_back(entry);
 
   const bool named = location.must && !found_in_folder;
-  if (entry.outcome == Outcome::kLoaded)
-    log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path + ": " +
-               join(entry.items));
+  if (entry.outcome == Outcome::kLoaded && !found_in_folder)
+    log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path);
   else if (failure && named)
     std::rethrow_exception(failure);
   else if (failure)
@@ -195,7 +194,11 @@ void Registry::load_all(const std::vector<SearchPath>& locations) {
     }
     const std::vector<std::string> found =
         folder ? plugin_files(files_, location) : std::vector{location.path};
+    const size_t before = plugins_.size();
     for (const std::string& path : found) load_file(location, path, folder);
+    if (folder && plugins_.size() > before)
+      log_.debug("[plugin] " + std::to_string(plugins_.size() - before) + " plugins loaded from " +
+                 location.path);
   }
 }
 

@@ -2,7 +2,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
-#include "engine/config/option_set.hpp"
+#include "engine/config/declarations.hpp"
 #include "engine/plugin/loaded.hpp"
 
 namespace plait::plugin {
@@ -86,30 +86,6 @@ namespace {
 
 const char* or_empty(const char* text) { return text ? text : ""; }
 
-void option_json(JsonWriter& json, const plait_option& option) {
-  json.object()
-      .field("name", option.name)
-      .field("type", config::type_name(option.type))
-      .field("help", option.help);
-  json.key("default");
-  option.default_value ? json.value(option.default_value) : json.null();
-  if (option.flags & PLAIT_OPT_HAS_MIN)
-    json.field(option.flags & PLAIT_OPT_MIN_EXCLUSIVE ? "above" : "min", option.min);
-  if (option.flags & PLAIT_OPT_HAS_MAX)
-    json.field(option.flags & PLAIT_OPT_MAX_EXCLUSIVE ? "below" : "max", option.max);
-  if (config::is_item_type(option.type))
-    json.field("kind", option.choices);
-  else if (option.choices)
-    json.texts("choices", split(option.choices, '|'));
-  if (option.unit) json.field("unit", option.unit);
-  // The whole option in one line, for tables that people read.
-  const std::string default_value =
-      option.default_value ? std::string("default ") + option.default_value : "required";
-  json.field("text", std::string(option.name) + ": " + config::describe_option(option) + "; " +
-                         default_value + "; " + option.help);
-  json.end_object();
-}
-
 void item_json(JsonWriter& json, const ItemHead& head) {
   json.object().field("kind", head.kind).field("name", head.name).field("help", head.help);
   if (head.kind == PLAIT_KIND_OPTIMIZER) {
@@ -118,7 +94,7 @@ void item_json(JsonWriter& json, const ItemHead& head) {
         .field("weight_decay", optimizer->default_weight_decay);
   }
   json.key("options").array();
-  for (uint32_t i = 0; i < head.options.size(); ++i) option_json(json, head.options[i]);
+  for (uint32_t i = 0; i < head.options.size(); ++i) config::write_option(json, head.options[i]);
   json.end_array().end_object();
 }
 

@@ -46,11 +46,14 @@ std::string start_new(const plan::Plan& plan, const plan::Parameter& p,
   std::string was = saved == settings.end() ? "another optimizer" : saved->second;
   std::erase(was, '"');
   const bool same = was == own;
-  fail_config(
-      "[session] '" + c.path() + "' was saved with " + was + (same ? " of other options" : "") +
-      " and has no state '" + state + "' of " + own + " for '" + p.name + "'; resume with " +
-      (same || saved == settings.end() ? "the optimizer as it was" : key + " = " + saved->second) +
-      ", or " + start_new(plan, p, c));
+  fail_config("[session] '" + c.path() + "' was saved with " + was +
+              (same ? " of other options" : "") + " and has no state '" + state + "' of " + own +
+              " for '" + p.name + "'; resume with " +
+              (same || saved == settings.end()
+                   ? "the optimizer as it was"
+                   : (model.optimizer ? model.optimizer->path : model.path + ".optimizer") +
+                         ".type = " + saved->second) +
+              ", or " + start_new(plan, p, c));
 }
 
 }  // namespace

@@ -93,18 +93,27 @@ class Collector {
 
 ResultConfig result_config(const plan::Plan& plan) { return Collector(plan).collect(); }
 
+namespace {
+
+// As it is written in a file: [optimizer], where there is one model.
+std::string shown(const std::string& key) {
+  return key.starts_with("model.optimizer.") ? key.substr(6) : key;
+}
+
+}  // namespace
+
 std::vector<std::string> differences(const ResultConfig& then, const ResultConfig& now) {
   std::vector<std::string> lines;
   for (const auto& [key, was] : then) {
     const auto is = now.find(key);
     if (is == now.end())
-      lines.push_back(key + " was " + was + ", is not set any more");
+      lines.push_back(shown(key) + " was " + was + ", is not set any more");
     else if (is->second != was)
-      lines.push_back(key + " was " + was + ", is " + is->second);
+      lines.push_back(shown(key) + " was " + was + ", is " + is->second);
   }
   for (const auto& [key, is] : now)
     if (!then.contains(key) && key != kDevice)  // checkpoints of older engines do not tell it
-      lines.push_back(key + " was not set, is " + is);
+      lines.push_back(shown(key) + " was not set, is " + is);
   return lines;
 }
 

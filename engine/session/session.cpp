@@ -39,8 +39,7 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
       !checkpoint::list_checkpoints(c.files, c.settings.run_dir + "/ckpt").empty())
     fail_config("[session] '" + c.settings.run_dir +
                 "' holds checkpoints of an earlier run; resume it with run.resume = \"auto\" "
-                "(plait run FILE "
-                "--run-dir " +
+                "(plait run FILE --run-dir " +
                 c.settings.run_dir + " --resume auto), or name another folder");
   std::unique_ptr<checkpoint::Checkpoint> found;
   if (mode != Resume::kNever && !c.settings.run_dir.empty())

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 
@@ -258,7 +259,7 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
   if (e.perplexity > 0) text += ", token_perplexity " + real_text(e.perplexity, "%.4f");
   for (const auto& [name, v] : e.metrics) text += ", " + name + " " + real_text(v, "%.4f");
-  text += strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds);
+  text += strf(" on %ld samples in ", static_cast<long>(e.samples)) + duration_text(e.seconds);
   if (best) text += ", the best " + best_metric_ + " so far";
   c_.log.info(text);
 }

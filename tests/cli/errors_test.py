@@ -88,6 +88,7 @@ class CommandLine(Case):
     def test_new(self):
         self.fails(2, ["new", "demo", "--from", "tinny"], "'tinny'", "did you mean 'tiny'?")
         self.fails(2, ["new", "a b"], "'a b' can't name an experiment; use up to 128 letters, digits, '-' and '_'")
+        self.fails(2, ["new", "--from", "tiny", "--", "-dash"], "'-dash' can't name an experiment; use up to 128 letters, digits, '-' and '_', and don't start with '-'")
         self.fails(2, ["new", "v1.0"], "'v1.0' can't name an experiment")  # nor could it be run.name
         self.fails(2, ["new"], "NAME")
         self.expect(0, "new", "demo")
@@ -157,6 +158,25 @@ class Files(Case):
         self.fails(2, ["check", "t.toml", "optimizer.learning_rat=1"], "override 'optimizer.learning_rat=1'", "'learning_rate'")
         self.fails(2, ["check", "t.toml", "optimizer"], "override 'optimizer'", "=")
         self.fails(2, ["run", "t.toml", "model.layers[9].out=1"], "4 elements")
+        for word in ("+run.seed=3", "++run.seed=3"):
+            self.fails(2, ["check", "t.toml", word], "'+' before a key, as in Hydra, has no meaning here; write run.seed=3")
+        self.fails(2, ["check", "t.toml", "optimizer.learning_rate=inf"], "expected a finite number, found inf")
+
+    def test_bytes(self):
+        (self.folder / "t.toml").write_bytes(b"\x7fELF\x02\0\0\0" * 9)
+        self.fails(2, ["check", "t.toml"], "t.toml: not a text file, but one of bytes; name an experiment")
+
+    def test_a_batch_larger_than_the_dataset(self):
+        self.write("t.toml", TINY)
+        self.assertIn("batch.global is 256, but [data.train] has 200 samples", self.expect(0, "run", "t.toml", "batch.global=256", "run.steps=1").err)
+        self.assertNotIn("batch.global is", self.expect(0, "run", "t.toml", "batch.global=200", "run.steps=1").err)
+
+    def test_problems_are_told_once_on_a_machine(self):
+        self.write("t.toml", TINY)
+        for rank, told in ((0, True), (1, False)):
+            variables = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": 2, "OMPI_COMM_WORLD_LOCAL_RANK": rank, "OMPI_COMM_WORLD_LOCAL_SIZE": 2}
+            env = {**{name: str(value) for name, value in variables.items()}, "PLAIT_RENDEZVOUS": f"file:{self.folder}/r{rank}"}
+            self.assertEqual("unknown key" in self.expect(2, "run", "t.toml", "topology.data=2", "optimizer.lr=3", env=env).err, told)
 
     def test_missing_and_malformed_data(self):
         idx = 'type = "idx"\nimages = "images.gz"\nlabels = "labels.gz"\n'

@@ -23,7 +23,7 @@ def sections(text):
 
 def options_in_page(text):
     """The options that have a paragraph of their own."""
-    return {name for line in re.findall(r"^\.TP\n(\..*)$", text, re.M) for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", line)}
+    return {name for line in re.findall(r"^\.TP\n(\..*)$", text, re.M) for name in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", line)}
 
 
 class Page(Case):

@@ -146,10 +146,10 @@ class Resumed(Case):
         for keys in ([], same):
             self.assertNotIn("otherwise", resumed(*keys))
         err = resumed("optimizer.learning_rate=0.02", "run.seed=9", "data.train.samples=100")
-        for line in ("resuming with settings that differ from 'again/ckpt/step-0000000040': ", "model.optimizer.learning_rate was 0.01, is 0.02",
+        for line in ("resuming with settings that differ from 'again/ckpt/step-0000000040': ", "optimizer.learning_rate was 0.01, is 0.02",
                      "run.seed was 42, is 9", "content of [data.train] was 200 samples, ", "data.train.samples was 200, is 100"):
             self.assertIn(line, err)
-        self.assertIn("model.optimizer.type was \"adamw\", is \"sgd\"", resumed("optimizer.type=sgd"))
+        self.assertIn("optimizer.type was \"adamw\", is \"sgd\"", resumed("optimizer.type=sgd"))
         self.assertIn("batch.global was 16, is 8", resumed("batch.global=8", "topology.data=2"))
 
     def test_what_cannot_be_resumed(self):
@@ -158,7 +158,7 @@ class Resumed(Case):
         words = ["run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "must"]
         for ranks in ([], ["topology.data=2", "batch.micro=4"]):
             self.fails(2, [*words, *ranks], "'r/ckpt/step-0000000040' was saved with sgd and has no state 'm' of adamw for "
-                       "'model.linear1.weight'; resume with model.optimizer.type = \"sgd\", or start a new run with model.load = "
+                       "'model.linear1.weight'; resume with optimizer.type = \"sgd\", or start a new run with model.load = "
                        "\"r/ckpt/step-0000000040/model.safetensors\"")
         self.fails(2, [*words, "optimizer.type=sgd", "optimizer.momentum=0.9"], "was saved with sgd of other options and has no state")
         self.fails(2, [*words, "optimizer.type=sgd", "model.layers[0].out=17"], "parameter 'model.linear1.weight' of model.layers[0]",

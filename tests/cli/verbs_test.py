@@ -1,18 +1,19 @@
 """Every verb, used as meant."""
 
 import re
-import shutil
-import subprocess
 import unittest
 
-from support import Case, ROOT, TIME, TINY
+from support import Case, ROOT, TINY
 
 
 class Verbs(Case):
     def test_version_and_help(self):
+        self.assertEqual(self.expect(0, "-V").out, self.expect(0, "--version").out)
+        self.assertEqual(self.expect(0, "version", "--json").records[0]["abi"], 1)
+        self.assertIn("Usage: plait run", self.expect(0, "help", "run", "--json").records[0]["help"])
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "ops", "data", "env", "completion"):
+        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "keys", "ops", "data", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
@@ -26,16 +27,30 @@ class Verbs(Case):
 
     def test_new(self):
         listed = self.expect(0, "new", "--list", "--json").records
-        self.assertEqual({record["name"] for record in listed}, {"tiny", "mnist_mlp", "mnist_adamw"})
+        examples = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
+        self.assertEqual({record["name"] for record in listed}, {"tiny"} | examples)
+        self.assertTrue(all(record["help"] for record in listed))
         for name in ("mnist_mlp", "mnist_adamw"):
             told = self.expect(0, "new", f"sub/{name}", "--from", name).out
-            self.assertIn("download the data first: plait data get mnist\n", told)
-            self.assertIn(f"train it: plait run sub/{name} --data data\n", told)
+            self.assertIn(f"then:\n  plait data get mnist\n  plait run sub/{name} --data data\n", told)
             told = self.expect(0, "new", f"sub/{name}", "--from", name, "--yes", "--data", ".").out
-            self.assertIn("plait data get mnist --data .\n", told)
-            self.assertIn(f"plait run sub/{name} --data .\n", told)
+            self.assertIn(f"then:\n  plait data get mnist --data .\n  plait run sub/{name} --data .\n", told)
+            told = self.expect(0, "new", f"sub/{name}", "--from", name, "--yes", env={"PLAIT_DATA": "."}).out
+            self.assertIn(f"then:\n  plait data get mnist\n  plait run sub/{name}\n", told)
             made = (self.folder / "sub" / name / "experiment.toml").read_text()
             self.assertEqual(made, (ROOT / "examples" / name / "experiment.toml").read_text())
+        for name in examples:
+            made = self.expect(0, "new", f"all/my_{name}", "--from", name, "--json").records[0]
+            self.assertEqual({path.name for path in (self.folder / "all" / f"my_{name}").iterdir()},
+                             {path.name for path in (ROOT / "examples" / name).iterdir() if path.suffix != ".svg"})
+            toml = self.folder / "all" / f"my_{name}" / "experiment.toml"
+            if toml.exists():
+                self.assertIn(f'\nname = "my_{name}"\n', toml.read_text())
+            self.assertNotIn("examples/" + name, " ".join(made["next"]))
+        told = self.expect(0, "new", "poet", "--from", "shakespeare", env={"PLAIT_DATA": "there"}).out
+        self.assertIn("plait data tokenize there/tinyshakespeare/input.txt --tokenizer chars --option path=there/tinyshakespeare/input.txt "
+                      "--out there/shakespeare\n  plait run poet\n", told)
+        self.assertIn("README.md in it says what it needs", self.expect(0, "new", "c", "--from", "embed_c").out)
         self.expect(0, "new", "sub/mnist_mlp", "--yes")  # replaced by the default template
         self.assertIn("synthetic", (self.folder / "sub/mnist_mlp/experiment.toml").read_text())
 
@@ -76,6 +91,22 @@ class Verbs(Case):
         record = self.expect(0, "bind", "t.toml", "run.seed=7", "--json").records[0]
         self.assertEqual(record["values"]["run.seed"]["value"], 7)
         self.assertEqual(record["values"]["run.steps"]["origin"], "t.toml:3:9")
+        for table in ("[loss]", "[[metrics]]", "[optimizer]"):  # as examples write it
+            self.assertIn(f"\n{table}\n", first)
+        self.write("long.toml", TINY.replace("[optimizer]", "[model.optimizer]"))
+        rate = self.expect(0, "bind", "long.toml", "--json").records[0]["values"]["optimizer.learning_rate"]
+        self.assertEqual((rate["key"], rate["value"]), ("model.optimizer.learning_rate", 0.01))
+
+    def test_where_values_are_from(self):
+        self.write("t.toml", TINY)
+        lines = self.expect(0, "bind", "t.toml", "run.seed=3", "--origin", env={"PLAIT__RUN__OUT": "there"}).out.splitlines()
+        found = {line.split()[0]: re.split(r"\s{2,}", line)[1:] for line in lines}
+        self.assertEqual(found["run.steps"], ["40", "t.toml:3:9"])
+        self.assertEqual(found["run.seed"], ["3", "override 'run.seed=3'"])
+        self.assertEqual(found["run.out"], ['"there"', "environment variable PLAIT__RUN__OUT=there"])
+        self.assertEqual(found["run.epochs"], ["0", "default"])
+        given = self.expect(0, "bind", "t.toml", "--given", "--json").records
+        self.assertTrue(given and all(record["origin"] != "default" for record in given))
 
     def test_overrides(self):
         self.write("t.toml", TINY)
@@ -84,7 +115,7 @@ class Verbs(Case):
         self.assertEqual(values["run.seed"]["value"], 3)  # positional over --set over environment
         self.assertEqual(values["run.steps"]["value"], 9)
         self.assertEqual(values["run.name"]["value"], "other")
-        self.assertNotIn("model.metrics[0].type", values)
+        self.assertNotIn("metrics[0].type", values)
 
     def test_run_as_json(self):
         self.write("t.toml", TINY)
@@ -104,6 +135,9 @@ class Verbs(Case):
             self.assertEqual(evaluation["metrics"], trained["evaluation"]["metrics"])
             self.assertEqual(evaluation["step"], 40)
         self.assertIn("accuracy ", self.expect(0, "eval", "r", "--checkpoint", "r", "--dataset", "train").out)
+        self.assertEqual(self.expect(0, "eval", "r", "--json").records[0]["metrics"], trained["evaluation"]["metrics"])
+        self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR")
+        self.fails(2, ["eval", "t.toml", "--checkpoint", "nowhere"], "'nowhere' does not exist")
 
     def test_ops(self):
         self.assertIn("softmax_grad", self.expect(0, "ops").out)
@@ -132,38 +166,35 @@ class Verbs(Case):
         self.assertEqual(facts["data_folder"], ".")
         self.assertIn("launcher", self.expect(0, "env").out)
 
-    def completed(self, line):
-        """What bash offers behind the line, whose last word is being written."""
-        words = line.split(" ")
-        script = self.expect(0, "completion", "bash").out + "COMP_WORDS=(" + " ".join(f"'{word}'" for word in words) + ")\n"
-        script += f"COMP_CWORD={len(words) - 1}; COMPREPLY=(); _plait; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, timeout=TIME)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout.split("\n")[:-1]
+    def test_keys(self):
+        self.assertIn("seed = 42  integer >= 0; seed of initial values", self.expect(0, "keys", "run.seed").out)
+        self.assertNotIn("epochs", self.expect(0, "keys", "run.seed").out)
+        for word in ("model.layers", "model.layers[]", "[[model.layers]]", "model.layers[3].name"):
+            self.assertIn("[[model.layers]]", self.expect(0, "keys", word).out)
+        self.assertIn("out (required)", self.expect(0, "keys", "linear").out)
+        paths = {record["path"] for record in self.expect(0, "keys", "--json").records}
+        self.assertTrue({"run", "model.layers[]", "optimizer.schedule", "data.NAME", "device"} <= paths)
+        self.fails(2, ["keys", "lerning_rate"], "did you mean 'learning_rate'?")
+        self.assertEqual(self.expect(0, "plugins", "sgd").out.count("default"), 1)  # of the rates, which have no column
 
-    def test_completion(self):
-        self.write("a b.toml", "")
-        self.assertEqual(self.completed("plait pl"), ["plan", "plot", "plugins"])
-        self.assertEqual(self.completed("plait --json --data x pl"), ["plan", "plot", "plugins"])
-        self.assertEqual(self.completed("plait run --re"), ["--resume"])  # not --report, of plugins
-        self.assertEqual(self.completed("plait run --resume "), ["auto", "never", "must"])
-        self.assertEqual(self.completed("plait run a"), ["a b.toml"])
-        self.assertEqual(self.completed("plait --data d run demo --se"), ["--set"])
-        self.assertEqual(self.completed("plait data "), ["get", "tokenize", "show"])
-        self.assertEqual(self.completed("plait data tokenize --st"), ["--strict"])
-        self.assertEqual(self.completed("plait checkpoint "), ["ls", "verify", "diff", "convert"])
-        self.assertEqual(self.completed("plait checkpoint diff --only "), ["tensors", "parameters"])
-        self.assertEqual(self.completed("plait help pro"), ["profile"])
-        self.assertEqual(self.completed("plait completion "), ["bash", "zsh", "fish"])
-        self.assertIn("--json", self.completed("plait check --"))
+    def test_the_page_of_all_keys(self):
+        """REFERENCE.md is current: each part that this build makes. It may lack plugins that need what this machine has not."""
+        def parts(text):
+            pieces = re.split(r"^(?=##)", text, flags=re.M)
+            return {piece.split("\n")[0]: piece.rstrip("\n") for piece in pieces}
+        page, made = parts((ROOT / "REFERENCE.md").read_text()), parts(self.expect(0, "keys", "--markdown").out)
+        for title, part in made.items():
+            self.assertEqual(part, page.get(title), f"write it anew: plait keys --markdown > REFERENCE.md ({title})")
+        here = {plugin["name"] for plugin in self.expect(0, "plugins", "--json").records[0]["plugins"]}
+        for title in page.keys() - made.keys():
+            plugin = re.search(r"Of the plugin `(\S+)`", page[title])
+            self.assertFalse(plugin is None or plugin[1] in here, title)
 
-    def test_completion_of_other_shells(self):
-        for shell, check in (("zsh", ["-n", "-c"]), ("fish", ["--no-execute", "-c"])):
-            script = self.expect(0, "completion", shell).out
-            self.assertIn("--resume" if shell == "zsh" else "-l 'resume'", script)
-            if shutil.which(shell):  # its syntax
-                done = subprocess.run([shell, *check, script], capture_output=True, text=True, timeout=TIME)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
+    def test_log_has_times(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")
+        self.assertRegex((self.folder / "r/log/rank-0.log").read_text(), r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z info  \[evaluate\] step 40: .* in [\d.e+-]+ m?s\n$")
+        self.assertIn('"run":"r"', (self.folder / "r/metrics.ndjson").read_text())
 
 
 if __name__ == "__main__":

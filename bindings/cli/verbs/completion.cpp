@@ -1,27 +1,21 @@
-// plait completion SHELL: a script generated from the verbs and options.
+// plait completion SHELL: the script of a shell, which asks `plait __complete SHELL WORD...` what may
+// stand in place of the last word.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bindings/cli/context.hpp"
+#include "bindings/cli/completion.hpp"
+#include "bindings/cli/declarations.hpp"
+#include "bindings/cli/embedded.hpp"
+#include "bindings/cli/key_words.hpp"
+#include "bindings/cli/templates.hpp"
 #include "bindings/cli/usage.hpp"
 
 namespace plait::cli {
 namespace {
-
-struct Word {
-  std::string text, help;
-  bool takes_value = false;          // an option, followed by one
-  std::vector<std::string> choices;  // of its value
-};
-
-// What may stand behind "plait", "plait run" or "plait data get".
-struct Place {
-  std::vector<std::string> verbs;    // before it
-  std::vector<Word> inner, options;  // verbs and options
-  std::vector<std::string> choices;  // of its first argument; empty: files
-};
 
 // {auto,never,must} in the name of an option's type.
 std::vector<std::string> choices_of(const CLI::Option& option) {
@@ -32,199 +26,216 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 }
 
 std::string first_line(const std::string& help) {
-  const size_t end = help.find_first_of(";\n");
-  return help.substr(0, end);
+  return help.substr(0, help.find_first_of(";\n"));
 }
 
-std::vector<Word> options_of(const CLI::App& app) {
-  std::vector<Word> all;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames())
-      all.push_back({"--" + name, first_line(option->get_description()),
-                     option->get_expected_min() > 0, choices_of(*option)});
-  return all;
-}
-
-void add_places(const CLI::App& app, const std::vector<std::string>& verbs,
-                const std::vector<Word>& common, std::vector<Place>& to) {
-  Place place{verbs, {}, options_of(app), {}};
-  if (!verbs.empty()) place.options.insert(place.options.end(), common.begin(), common.end());
-  const auto inner = app.get_subcommands([](const CLI::App*) { return true; });
-  for (const CLI::App* verb : inner)
-    place.inner.push_back({verb->get_name(), first_line(verb->get_description()), false, {}});
-  for (const CLI::Option* option : app.get_options())
-    if (option->get_positional() && place.choices.empty()) place.choices = choices_of(*option);
-  to.push_back(std::move(place));
-  for (const CLI::App* verb : inner) {
-    std::vector<std::string> longer = verbs;
-    longer.push_back(verb->get_name());
-    add_places(*verb, longer, common, to);
-  }
-}
-
-std::vector<Place> places_of(const CLI::App& app) {
-  std::vector<Word> common = options_of(app);
-  std::erase_if(common, [](const Word& w) { return w.text == "--help" || w.text == "--version"; });
-  std::vector<Place> all;
-  add_places(app, {}, common, all);
-  // `plait help VERB`.
-  std::vector<std::string> names;
-  for (const Word& w : all[0].inner) names.push_back(w.text);
-  all[0].inner.push_back({"help", "prints the help of a verb", false, {}});
-  all.push_back({{"help"}, {}, {}, names});
-  return all;
-}
-
-std::vector<std::string> texts_of(const std::vector<Word>& words) {
-  std::vector<std::string> all;
-  for (const Word& w : words) all.push_back(w.text);
-  return all;
-}
-
-// In single quotes for any of the shells.
-std::string quoted(const std::string& text) {
-  std::string all = "'";
-  for (const char c : text) all += c == '\'' ? std::string("’") : std::string(1, c);
-  return all + "'";
-}
-
-// Verbs that have verbs, such as data.
-std::vector<std::string> with_inner(const std::vector<Place>& places) {
-  std::vector<std::string> all;
-  for (const Place& p : places)
-    if (p.verbs.size() == 1 && !p.inner.empty()) all.push_back(p.verbs[0]);
-  return all;
-}
-
-// A loop of bash and zsh: `place` becomes the verbs before the word, separated by blanks.
-std::string find_place(const std::vector<Place>& places, const char* word, const char* end) {
-  std::string values;
-  for (const Word& w : places[0].options)
-    if (w.takes_value) values += (values.empty() ? "" : "|") + w.text;
-  return "  local place= skip= i\n"
-         "  for ((i = " +
-         std::string(word == std::string("COMP_WORDS") ? "1" : "2") + "; i < " + end +
-         "; ++i)); do\n"
-         "    if [[ -n $skip ]]; then skip=; continue; fi\n"
-         "    case ${" +
-         word +
-         "[i]} in\n"
-         "      " +
-         values +
-         ") skip=1 ;;\n"
-         "      -*) ;;\n"
-         "      *) case $place in ''|" +
-         joined(with_inner(places), "|") + ") place=${place:+$place }${" + word +
-         "[i]} ;; esac ;;\n"
-         "    esac\n"
-         "  done\n";
-}
-
-std::string bash_script(const std::vector<Place>& places) {
-  std::string cases, values;
-  for (const Place& p : places) {
-    const std::string where = joined(p.verbs, " ");
-    cases += "    " + quoted(where) + ") words=" + quoted(joined(texts_of(p.inner), " ")) +
-             " options=" + quoted(joined(texts_of(p.options), " ")) +
-             " choices=" + quoted(joined(p.choices, " ")) + " ;;\n";
-    for (const Word& w : p.options)
-      if (!w.choices.empty())
-        values += "    " + quoted(where + " " + w.text) + ") COMPREPLY=($(compgen -W " +
-                  quoted(joined(w.choices, " ")) + " -- \"$word\")); return ;;\n";
-  }
-  return "# bash completion of plait; load it with: source <(plait completion bash)\n"
-         "_plait() {\n"
-         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-         "  local words= options= choices= IFS=$' \\t\\n'\n" +
-         find_place(places, "COMP_WORDS", "COMP_CWORD") + "  case \"$place $before\" in\n" +
-         values +
-         "  esac\n"
-         "  case $place in\n" +
-         cases +
-         "  esac\n"
-         "  if [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-         "  elif [[ -n $words$choices ]]; then COMPREPLY=($(compgen -W \"$words $choices\" -- "
-         "\"$word\"))\n"
-         "  else local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
-         "}\n"
-         "complete -o filenames -F _plait plait\n";
-}
-
-// 'word:what it does' of zsh.
-std::string described(const std::vector<Word>& words) {
-  std::string all;
-  for (const Word& w : words) all += " " + quoted(w.text + ":" + w.help);
-  return all;
-}
-
-std::string zsh_script(const std::vector<Place>& places) {
-  std::string cases, values;
-  for (const Place& p : places) {
-    const std::string where = joined(p.verbs, " ");
-    std::vector<Word> inner = p.inner;
-    for (const std::string& choice : p.choices) inner.push_back({choice, "", false, {}});
-    cases += "    " + quoted(where) + ") inner=(" + described(inner) + " ) options=(" +
-             described(p.options) + " ) ;;\n";
-    for (const Word& w : p.options)
-      if (!w.choices.empty())
-        values += "    " + quoted(where + " " + w.text) + ") compadd -- " + joined(w.choices, " ") +
-                  "; return ;;\n";
-  }
-  return "#compdef plait\n"
-         "# zsh completion of plait; write it to a file _plait in a folder of $fpath\n"
-         "_plait() {\n"
-         "  local -a inner options\n" +
-         find_place(places, "words", "CURRENT") + "  case \"$place ${words[CURRENT - 1]}\" in\n" +
-         values +
-         "  esac\n"
-         "  case $place in\n" +
-         cases +
-         "  esac\n"
-         "  if [[ ${words[CURRENT]} == -* ]]; then _describe -o option options\n"
-         "  elif (( $#inner )); then _describe verb inner\n"
-         "  else _files; fi\n"
-         "}\n"
-         "if [[ $funcstack[1] == _plait ]]; then _plait \"$@\"; else compdef _plait plait; fi\n";
-}
-
-std::string fish_script(const std::vector<Place>& places) {
-  std::string values;
-  for (const Word& w : places[0].options)
-    if (w.takes_value) values += " " + w.text;
-  std::string script =
-      "# fish completion of plait; load it with: plait completion fish | source\n"
-      "function __plait_place\n"
-      "  set -l place; set -l skip\n"
-      "  for word in (commandline -opc)[2..]\n"
-      "    if set -q skip[1]; set -e skip; continue; end\n"
-      "    if contains -- $word" +
-      values +
-      "; set skip 1\n"
-      "    else if not string match -q -- '-*' $word\n"
-      "      if not set -q place[1]; or contains -- \"$place\" " +
-      joined(with_inner(places), " ") +
-      "; set -a place $word; end\n"
-      "    end\n"
-      "  end\n"
-      "  test \"$place\" = \"$argv\"\n"
-      "end\n";
-  for (const Place& p : places) {
-    const std::string start =
-        "complete -c plait -n " + quoted("__plait_place " + joined(p.verbs, " ")) + " ";
-    for (const Word& w : p.inner)
-      script += start + "-f -a " + quoted(w.text) + " -d " + quoted(w.help) + "\n";
-    if (!p.choices.empty()) script += start + "-f -a " + quoted(joined(p.choices, " ")) + "\n";
-    for (const Word& w : p.options) {
-      script += start + "-l " + quoted(w.text.substr(2)) + " -d " + quoted(w.help);
-      if (w.takes_value)
-        script += w.choices.empty() ? " -r" : " -x -a " + quoted(joined(w.choices, " "));
-      script += "\n";
+// A word as it stands on a command line, without the shell's quotes.
+std::string unquoted(const std::string& word) {
+  std::string text;
+  char quote = 0;
+  for (size_t i = 0; i < word.size(); ++i) {
+    const char c = word[i];
+    if (quote) {
+      if (c == quote)
+        quote = 0;
+      else
+        text += c == '\\' && quote == '"' && i + 1 < word.size() ? word[++i] : c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else {
+      text += c == '\\' && i + 1 < word.size() ? word[++i] : c;
     }
   }
-  return script;
+  return text;
+}
+
+// What the words before the last one mean.
+class Line {
+ public:
+  Line(const CLI::App& app, Context& context, const std::vector<std::string>& before)
+      : app_(app), context_(context), verb_(&app) {
+    for (const std::string& word : before) take(word);
+  }
+
+  std::vector<Candidate> candidates(const std::string& word);
+
+ private:
+  void take(const std::string& word);
+  // "--data" of this verb or one around it; NULL if there is none.
+  const CLI::Option* option(const std::string& name) const;
+  bool takes_keys() const { return verb_->get_option_no_throw("key=value") != nullptr; }
+  std::string path() const;
+  std::vector<Candidate> value_of(const CLI::Option& option, const std::string& word);
+  std::vector<Candidate> options(const std::string& word) const;
+  std::vector<Candidate> verbs(const CLI::App& of) const;
+  // Words of `plait plugins` and `plait keys`.
+  std::vector<Candidate> item_names();
+  std::vector<Candidate> first_argument();
+
+  const CLI::App& app_;
+  Context& context_;
+  const CLI::App* verb_;
+  bool help_ = false, ended_ = false;     // behind `help`, behind --
+  const CLI::Option* pending_ = nullptr;  // whose value comes next
+  std::vector<std::string> arguments_;
+  FileArguments file_;
+};
+
+const CLI::Option* Line::option(const std::string& name) const {
+  for (const CLI::App* at = verb_; at; at = at->get_parent())
+    if (const CLI::Option* found = at->get_option_no_throw(name)) return found;
+  return nullptr;
+}
+
+void Line::take(const std::string& word) {
+  const auto value = [&](const CLI::Option& of, const std::string& text) {
+    if (of.check_lname("data")) context_.data = text;
+    if (of.check_lname("plugins")) context_.plugins.push_back(text);
+    if (of.check_lname("set")) file_.set.push_back(text);
+  };
+  if (pending_) return value(*std::exchange(pending_, nullptr), word);
+  if (!ended_ && word == "--") return void(ended_ = true);
+  if (!ended_ && word.starts_with("-") && word != "-") {
+    const size_t equals = word.find('=');
+    const CLI::Option* found = option(word.substr(0, equals));
+    if (!found || found->get_expected_min() == 0) return;
+    if (equals == std::string::npos)
+      pending_ = found;
+    else
+      value(*found, word.substr(equals + 1));
+    return;
+  }
+  if (verb_ == &app_ && word == "help") return void(help_ = true);
+  const auto inner =
+      verb_->get_subcommands([&](const CLI::App* v) { return v->get_name() == word; });
+  if (arguments_.empty() && !inner.empty()) return void(verb_ = inner.front());
+  if (arguments_.empty())
+    file_.given = word;
+  else
+    file_.positional.push_back(word);
+  arguments_.push_back(word);
+}
+
+std::string Line::path() const {
+  std::string all;
+  for (const CLI::App* at = verb_; at->get_parent(); at = at->get_parent())
+    all = at->get_name() + (all.empty() ? "" : " ") + all;
+  return all;
+}
+
+std::vector<Candidate> Line::verbs(const CLI::App& of) const {
+  std::vector<Candidate> all;
+  for (const CLI::App* verb : of.get_subcommands([](const CLI::App*) { return true; }))
+    all.push_back({verb->get_name(), first_line(verb->get_description())});
+  if (&of == &app_ && !help_) all.push_back({"help", "prints the help of a verb"});
+  return all;
+}
+
+std::vector<Candidate> Line::options(const std::string& word) const {
+  std::vector<Candidate> all;
+  for (const CLI::App* at = verb_; at; at = at->get_parent())
+    for (const CLI::Option* one : at->get_options())
+      for (const std::string& name : one->get_lnames()) {
+        // The version is that of the program.
+        if (at != verb_ && (name == "help" || name == "version")) continue;
+        if (("--" + name).starts_with(word))
+          all.push_back({"--" + name, first_line(one->get_description())});
+      }
+  return all;
+}
+
+std::vector<Candidate> Line::value_of(const CLI::Option& of, const std::string& word) {
+  std::vector<Candidate> all;
+  for (const std::string& choice : choices_of(of)) all.push_back({choice, ""});
+  if (!all.empty()) return all;
+  if (of.check_lname("from") && path() == "new") {
+    for (const Template& one : templates()) all.push_back({one.name, one.help});
+    return all;
+  }
+  if (of.check_lname("set")) return complete_key(context_.open_engine(), file_, word);
+  const std::string type = of.get_type_name();
+  if (type == "DIR") return {{kAnyFolder, ""}};
+  if (type == "NAME" || type == "STEP" || type == "SECONDS" || type == "INT" || type == "FLOAT")
+    return {};
+  return {{kAnyFile, ""}};
+}
+
+std::vector<Candidate> Line::item_names() {
+  const Engine engine = context_.open_engine();
+  std::vector<Candidate> all;
+  for (const Json& item : Declarations(engine).items())
+    all.push_back({item.at("name"), kind_word(item.at("kind")) + ": " + item.value("help", "")});
+  return all;
+}
+
+std::vector<Candidate> Line::first_argument() {
+  const std::string at = path();
+  if (at == "plugins" || at == "keys") return item_names();
+  if (at == "ops") {
+    std::vector<Candidate> all;
+    const Json ops = Json::parse(context_.open_engine().ops());
+    for (const Json& op : ops.at("ops")) all.push_back({op.at("name"), op.value("help", "")});
+    return all;
+  }
+  std::vector<Candidate> all;
+  for (const CLI::Option* one : verb_->get_options()) {
+    if (!one->get_positional()) continue;
+    for (const std::string& choice : choices_of(*one)) all.push_back({choice, ""});
+    return all.empty() && at != "new" ? std::vector<Candidate>{{kAnyFile, ""}} : all;
+  }
+  return all;
+}
+
+std::vector<Candidate> Line::candidates(const std::string& word) {
+  if (pending_) return value_of(*pending_, word);
+  if (!ended_ && word.starts_with("-") && word != "-") {
+    const size_t equals = word.find('=');
+    const CLI::Option* found = option(word.substr(0, equals));
+    if (equals == std::string::npos) return options(word);
+    if (!found) return {};
+    std::vector<Candidate> all = value_of(*found, word.substr(equals + 1));
+    for (Candidate& one : all)
+      if (!one.text.starts_with(':')) one.text = word.substr(0, equals + 1) + one.text;
+    return all;
+  }
+  if (help_) return verbs(*verb_);
+  if (arguments_.empty()) {
+    std::vector<Candidate> all = verbs(*verb_);
+    return all.empty() ? first_argument() : all;
+  }
+  if (takes_keys()) return complete_key(context_.open_engine(), file_, word);
+  if (path() == "plugins" || path() == "keys") return item_names();
+  return {{kAnyFile, ""}};
 }
 
 }  // namespace
+
+int complete_words(const CLI::App& app, Context& context, const std::vector<std::string>& words) {
+  if (words.empty()) return kUsage;
+  const std::string& shell = words.front();
+  std::vector<std::string> before(words.begin() + 1, words.end());
+  if (shell != "fish")
+    for (std::string& word : before) word = unquoted(word);
+  const std::string word = before.empty() ? "" : before.back();
+  if (!before.empty()) before.pop_back();
+  context.terminal.silent = true;
+  std::vector<Candidate> found;
+  try {
+    found = Line(app, context, before).candidates(word);
+  } catch (const std::exception&) {
+    return kFailed;  // a message would land in the middle of the command line
+  }
+  std::string text;
+  for (const Candidate& one : found) {
+    if (!one.text.starts_with(':') && !one.text.starts_with(word)) continue;
+    text += one.text;
+    if (shell != "bash" && !one.text.starts_with(':'))
+      text += "\t" + one.help.substr(0, one.help.find('\n'));
+    text += "\n";
+  }
+  context.terminal.raw(text);
+  return kOk;
+}
 
 void add_completion(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand("completion", "prints a completion script for a shell");
@@ -232,12 +243,9 @@ void add_completion(CLI::App& app, Context& context) {
   verb->add_option("SHELL", *shell, "bash, zsh or fish")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->capture_default_str();
-  verb->callback([&app, &context, shell] {
-    context.run_command = [&app, &context, shell] {
-      const std::vector<Place> places = places_of(app);
-      const std::string script = *shell == "zsh"    ? zsh_script(places)
-                                 : *shell == "fish" ? fish_script(places)
-                                                    : bash_script(places);
+  verb->callback([&context, shell] {
+    context.run_command = [&context, shell] {
+      const std::string script(embedded_text("completion/plait." + *shell));
       context.terminal.record({{"shell", *shell}, {"script", script}});
       if (context.terminal.human()) context.terminal.raw(script);
       return static_cast<int>(kOk);

@@ -113,7 +113,10 @@ std::string Get::from_mirror(const std::string& mirror, const SetFile& file, con
     if (terminal_.stderr_is_terminal() && !terminal_.quiet) std::fputs("\r\033[K", stderr);
     if (result.outcome == Fetched::kLocal)
       throw CliError(kEnvironment, "[data] cannot write '" + part + "': " + result.reason);
-    if (result.outcome == Fetched::kTransport) return url + ": " + result.reason;
+    if (result.outcome == Fetched::kTransport) {
+      if (fs::exists(part, ignored) && fs::file_size(part, ignored) == 0) fs::remove(part, ignored);
+      return url + ": " + result.reason;
+    }
     // A server may refuse the range because the file is already complete.
     const std::string fault = verify(part, file);
     if (fault.empty()) {
@@ -160,33 +163,34 @@ int Get::run() {
   return kOk;
 }
 
-// Whether a file is there, as long as it should be: a packed one says so in its last four bytes.
-bool is_whole(const fs::path& path, const SetFile& expected) {
-  std::error_code failed;
-  const uint64_t size = fs::file_size(path, failed);
-  if (failed) return false;
-  if (path.extension() != ".gz") return size == expected.bytes;
-  std::ifstream file(path, std::ios::binary);
-  unsigned char end[4] = {};
-  file.seekg(-4, std::ios::end).read(reinterpret_cast<char*>(end), sizeof end);
-  const uint32_t unpacked = end[0] | end[1] << 8 | end[2] << 16 | uint32_t{end[3]} << 24;
-  return file && unpacked == static_cast<uint32_t>(expected.bytes);
-}
-
 int show(Context& context) {
   for (const DataSet& set : data_sets()) {
     const fs::path folder = folder_of(context, "", set.name);
     size_t there = 0;
-    for (const SetFile& file : set.files) there += is_whole(folder / file.name, file) ? 1 : 0;
-    const std::string state = there == set.files.size() ? "complete" : there ? "partial" : "absent";
+    std::vector<std::string> faults;
+    std::error_code ignored;
+    for (const SetFile& file : set.files) {
+      if (!fs::exists(folder / file.name, ignored)) continue;
+      ++there;
+      if (const std::string fault = verify(folder / file.name, file); !fault.empty())
+        faults.push_back(std::string(file.name) + " " + fault);
+    }
+    const std::string state = !faults.empty()             ? "damaged"
+                              : there == set.files.size() ? "complete"
+                              : there                     ? "partial"
+                                                          : "absent";
     context.terminal.line(strf("%-16s %-9s %s", set.name, state.c_str(), folder.c_str()));
     context.terminal.line(strf("%-26s %s", "", set.help));
+    for (const std::string& fault : faults) context.terminal.line(strf("%-26s ", "") + fault);
+    if (!faults.empty())
+      context.terminal.line(strf("%-26s plait data get %s --yes downloads it again", "", set.name));
     context.terminal.record({{"set", set.name},
                              {"help", set.help},
                              {"licence", set.licence},
                              {"folder", folder.string()},
                              {"files", set.files.size()},
-                             {"present", there}});
+                             {"present", there},
+                             {"faults", faults}});
   }
   return kOk;
 }

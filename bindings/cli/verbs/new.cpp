@@ -1,52 +1,65 @@
-// plait new: makes a folder with a starter experiment.
+// plait new: makes a folder with a starter experiment, from a template or from answers.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/declarations.hpp"
+#include "bindings/cli/interview.hpp"
+#include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/starter.hpp"
+#include "bindings/cli/table.hpp"
 #include "bindings/cli/templates.hpp"
+#include "bindings/cli/usage.hpp"
 
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
 struct NewArguments {
-  std::string name, from = "tiny";
+  std::string name, from;
   bool list = false;
 };
 
 const Template& find_template(const std::string& name) {
   std::vector<std::string> names;
-  std::string all;
   for (const Template& one : templates()) {
     if (name == one.name) return one;
-    names.emplace_back(one.name);
-    all += std::string(all.empty() ? "" : ", ") + one.name;
+    names.push_back(one.name);
   }
   const std::string near = nearest(name, names);
   throw CliError(kUsage, "[cli] there is no template '" + name + "'" +
                              (near.empty() ? "" : " (did you mean '" + near + "'?)") +
-                             "; there are: " + all);
+                             "; there are: " + joined(names, ", "));
 }
 
 // The name becomes run.name, which allows the same characters.
 std::string run_name(const fs::path& folder) {
   std::string name = folder.filename();
   const auto safe = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; };
-  if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), safe))
-    throw CliError(kUsage,
-                   "[cli] '" + name +
-                       "' can't name an experiment; use up to 128 letters, digits, '-' and '_'");
+  if (name.empty() || name.size() > 128 || name.front() == '-' ||
+      !std::all_of(name.begin(), name.end(), safe))
+    throw CliError(
+        kUsage, "[cli] '" + name +
+                    "' can't name an experiment; use up to 128 letters, digits, '-' and '_', and "
+                    "don't start with '-'");
   return name;
 }
 
-void write_file(const fs::path& path, const std::string& text, bool replace) {
-  std::error_code ignored;
-  if (fs::exists(path, ignored) && !replace)
-    throw CliError(kUsage, "[cli] '" + path.string() +
-                               "' already exists; choose another name, or replace it with --yes");
+[[noreturn]] void refuse_to_replace(const fs::path& path) {
+  throw CliError(kUsage, "[cli] '" + path.string() +
+                             "' already exists; choose another name, or replace it with --yes");
+}
+
+void write_file(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
@@ -55,61 +68,136 @@ void write_file(const fs::path& path, const std::string& text, bool replace) {
                    "[cli] cannot write '" + path.string() + "': " + std::strerror(errno));
 }
 
-std::string filled(std::string text, const std::string& name) {
-  constexpr std::string_view kMark = "@NAME@";
-  for (size_t at = text.find(kMark); at != std::string::npos; at = text.find(kMark))
-    text.replace(at, kMark.size(), name);
-  return text;
-}
-
 int list(Context& context) {
+  Table table("ll");
   for (const Template& one : templates()) {
-    context.terminal.line(strf("%-12s %s", one.name, one.help));
+    table.row({one.name, one.help});
     context.terminal.record({{"name", one.name}, {"help", one.help}});
   }
+  if (context.terminal.human()) context.terminal.raw(table.text());
   return kOk;
 }
 
-int make(Context& context, const NewArguments& arguments) {
-  if (arguments.list) return list(context);
-  if (arguments.name.empty())
-    throw CliError(kUsage,
-                   "[cli] plait new needs the NAME of the folder to make; plait new --list lists "
-                   "the templates");
-  const Template& from = find_template(arguments.from);
-  fs::path folder = fs::path(arguments.name).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
-  const std::string name = run_name(folder);
+// A command of a README, with the data folder of this command line: --data, or PLAIT_DATA, which
+// the verbs read themselves.
+std::string with_data_folder(const Context& context, std::string command) {
+  if (context.data_folder().empty()) return command;
+  const std::string option = context.data.empty() ? "" : " --data " + shell_quoted(context.data);
+  const size_t at = command.find(" --data data");
+  if (at != std::string::npos)
+    command.replace(at, std::string(" --data data").size(), option);
+  else if (command.starts_with("plait data get "))
+    command += option;
+  const std::string folder = context.data_folder() + "/";
+  for (size_t in = command.find("data/"); in != std::string::npos;
+       in = command.find("data/", in + folder.size()))
+    if (command[in - 1] == ' ' || command[in - 1] == '=') command.replace(in, 5, folder);
+  return command;
+}
+
+void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
     throw CliError(kEnvironment,
                    "[cli] cannot make the folder '" + folder.string() + "': " + error.message());
-  const fs::path file = folder / "experiment.toml";
-  write_file(file, filled(from.toml, name), context.yes);
-  context.terminal.record({{"schema", 1}, {"file", file.string()}, {"from", from.name}});
-  context.terminal.line("made " + file.string());
-  std::string run = "plait run " + shell_quoted(folder.string());
-  if (*from.data) {
-    // Where `plait data get` puts it: $PLAIT_DATA is known to the run as well.
-    const std::string given = context.data.empty() ? "" : " --data " + shell_quoted(context.data);
-    context.terminal.line(std::string("download the data first: plait data get ") + from.data +
-                          given);
-    run += given.empty() && context.data_folder().empty() ? " --data data" : given;
+}
+
+// Writes the files and tells the commands that come next.
+int write_all(Context& context, const fs::path& folder, const Template& made) {
+  make_folder(folder);
+  std::error_code ignored;
+  for (const auto& [name, text] : made.files)
+    if (fs::exists(folder / name, ignored) && !context.yes) refuse_to_replace(folder / name);
+  Json files = Json::array();
+  for (const auto& [name, text] : made.files) {
+    write_file(folder / name, text);
+    files.push_back((folder / name).string());
+    context.terminal.line("made " + (folder / name).string());
   }
-  context.terminal.line("train it: " + run);
+  Json next = Json::array();
+  for (const std::string& command : made.commands)
+    next.push_back(with_data_folder(context, command));
+  context.terminal.record(
+      {{"file", files.front()}, {"files", files}, {"from", made.name}, {"next", next}});
+  if (next.empty())
+    context.terminal.line("README.md in it says what it needs");
+  else
+    context.terminal.line(next.size() > 1 ? "then:" : "train it: " + next[0].get<std::string>());
+  if (next.size() > 1)
+    for (const Json& command : next) context.terminal.line("  " + command.get<std::string>());
   return kOk;
+}
+
+fs::path folder_of_run(const std::string& given) {
+  fs::path folder = fs::path(given).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  return folder;
+}
+
+// A model of Hugging Face, imported into the folder, with conversations to learn from.
+Template imported(Context& context, const Answers& a, const std::string& model,
+                  const fs::path& folder, const std::string& name) {
+  const Engine engine = context.open_engine();
+  engine.import_model(item_toml("hf", {}), model, folder.string());
+  std::ifstream file(folder / "experiment.toml");
+  const std::string toml{std::istreambuf_iterator<char>(file), {}};
+  context.yes = true;  // the import has just made this file
+  return {"answers",
+          "",
+          {{"experiment.toml", with_conversations(toml, seen_from(folder, a.data), name, a.ranks)}},
+          {"plait run " + path_word(folder.string())}};
+}
+
+int make_from_answers(Context& context, const std::string& given) {
+  bool text_classes = false;
+  {
+    const Engine engine = context.open_engine();
+    const Declarations all(engine);
+    for (const Json& csv : all.items("plait.dataset/1"))
+      for (const Json& option : csv.at("options"))
+        for (const Json& choice : option.value("choices", Json::array()))
+          text_classes |= csv.at("name") == "csv" && choice == "class";
+  }
+  Interview interview(std::cin, std::cout, text_classes);
+  const fs::path folder = folder_of_run(given.empty() ? interview.name("demo") : given);
+  const std::string name = run_name(folder);
+  std::error_code ignored;
+  if (fs::exists(folder / "experiment.toml", ignored) && !context.yes)
+    refuse_to_replace(folder / "experiment.toml");
+  const Answers a = interview.answers();
+  if (a.task == Task::kTry)
+    return write_all(context, folder, filled(find_template("tiny"), folder.string(), name));
+  if (a.task == Task::kFineTune)
+    return write_all(context, folder, imported(context, a, interview.model(), folder, name));
+  return write_all(context, folder, starter(a, folder, name));
+}
+
+int make(Context& context, const NewArguments& arguments) {
+  if (arguments.list) return list(context);
+  const bool asks = arguments.from.empty() && context.terminal.human() && !context.yes &&
+                    isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+  if (asks) return make_from_answers(context, arguments.name);
+  if (arguments.name.empty())
+    throw CliError(kUsage,
+                   "[cli] plait new needs the NAME of the folder to make; plait new --list lists "
+                   "the templates");
+  const Template& from = find_template(arguments.from.empty() ? "tiny" : arguments.from);
+  const fs::path folder = folder_of_run(arguments.name);
+  return write_all(context, folder, filled(from, folder.string(), run_name(folder)));
 }
 
 }  // namespace
 
 void add_new(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand("new", "makes the folder NAME with a starter experiment");
+  CLI::App* verb =
+      app.add_subcommand("new",
+                         "makes the folder NAME with a starter experiment; on a terminal, "
+                         "without --from, it asks what is to be learned");
   const auto arguments = std::make_shared<NewArguments>();
   verb->add_option("NAME", arguments->name, "folder to make; its last component names the run");
-  verb->add_option("--from", arguments->from, "template")
-      ->type_name("TEMPLATE")
-      ->capture_default_str();
+  verb->add_option("--from", arguments->from, "template; without a terminal: tiny")
+      ->type_name("TEMPLATE");
   verb->add_flag("--list", arguments->list, "list the templates");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return make(context, *arguments); };

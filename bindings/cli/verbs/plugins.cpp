@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/declarations.hpp"
 #include "bindings/cli/table.hpp"
 
 namespace plait::cli {
@@ -14,12 +15,6 @@ struct PluginsArguments {
   std::vector<std::string> words;
   bool report = false;
 };
-
-// "layer" of "plait.layer/1".
-std::string kind_word(const std::string& kind) {
-  const size_t dot = kind.find('.') + 1;
-  return kind.substr(dot, kind.find('/') - dot);
-}
 
 std::string item_title(const Json& item) {
   return kind_word(item.value("kind", "")) + " " + item.value("name", "");
@@ -53,12 +48,9 @@ void show_item(Terminal& t, const Json& plugin, const Json& item) {
   Table table("ll");
   for (const Json& option : item.value("options", Json::array())) {
     const bool required = !option.contains("default") || option["default"].is_null();
-    // "name: type, range, unit; default; help": the first column already has the name.
-    const std::string text = option.value("text", "");
-    const size_t colon = text.find(": ");
     table.row({option.value("name", "") +
                    (required ? " (required)" : " = " + option.value("default", "")),
-               colon == std::string::npos ? text : text.substr(colon + 2)});
+               option.value("expected", "") + "; " + option.value("help", "")});
   }
   if (item.contains("learning_rate"))
     table.row({"learning_rate, weight_decay", "number >= 0; by default " +

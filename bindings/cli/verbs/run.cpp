@@ -37,6 +37,7 @@ class Run {
   int train(const Plan& plan);
   SessionSettings settings();
   void announce(const Json& plan, const Json& session);
+  void tell_more(double opened);  // seconds
   bool on_step(const plait_step_result& r);
   void pass_events_on();
   void report(Session& session, const plait_step_result& last);
@@ -200,14 +201,13 @@ int Run::interrupted(const Json& session, const HostError& e) {
   const std::string run_dir = session.value("run_dir", "");
   // What came from a pipe is in the run directory, with its overrides.
   const bool piped = arguments_.file.is_copy() || arguments_.file.given.starts_with("/dev/fd/");
-  std::string command = "plait run " + shell_quoted(piped ? run_dir : arguments_.file.given);
-  if (!piped) {
-    for (const std::string& one : arguments_.file.set) command += " --set " + shell_quoted(one);
-    for (const std::string& one : arguments_.file.positional) command += " " + shell_quoted(one);
+  FileArguments file = arguments_.file;
+  if (piped) {
+    file = {};
+    file.given = run_dir;
   }
-  for (const std::string& one : context_.plugins) command += " --plugins " + shell_quoted(one);
-  if (!context_.data.empty()) command += " --data " + shell_quoted(context_.data);
-  command += " --run-dir " + shell_quoted(run_dir) + " --resume must";
+  const std::string command = "plait run" + context_.arguments_text(file) + " --run-dir " +
+                              path_word(run_dir) + " --resume must";
   pass_events_on();
   terminal_.record({{"event", stopped_at_ > 0 ? "stopped" : "interrupted"},
                     {"run_dir", run_dir},
@@ -227,6 +227,7 @@ int Run::interrupted(const Json& session, const HostError& e) {
 }
 
 int Run::run() {
+  context_.command_of_file = "plait run" + context_.arguments_text(arguments_.file);
   RankedCommand command;
   command.grace = arguments_.grace;
   command.inspect = [this](const Experiment& experiment) {
@@ -243,11 +244,34 @@ int Run::run() {
   return on_ranks(context_, arguments_.file, command);
 }
 
+// With -v: what the plan decided, and how long it took to get here.
+void Run::tell_more(double opened) {
+  if (terminal_.verbose == 0 || terminal_.quiet || terminal_.json) return;
+  const Json memory = plan_.value("memory", Json::object());
+  const auto value = [&](const char* key) {
+    const auto at = values_.find(key);
+    return at == values_.end() ? 0LL : at->value("value", 0LL);
+  };
+  terminal_.line(strf("batch of %lld samples: %lld replicas, %lld micro-batches each",
+                      value("batch.global"), value("topology.data"),
+                      plan_.value("accumulation", 1LL)));
+  terminal_.line("memory of this rank " + bytes_text(memory.value("total", 0.0)) + ", " +
+                 bytes_text(memory.value("transient", 0.0)) + " of it transient");
+  for (const Json& program : plan_.value("programs", Json::array()))
+    terminal_.line("program " + program.value("name", "") +
+                   strf(": %zu kernels", program.value("kernels", Json::array()).size()));
+  terminal_.line("opened in " + seconds_text(opened) +
+                 ": memory, initial values, data, connections");
+}
+
 int Run::train(const Plan& plan) {
+  const Clock::time_point before = Clock::now();
   Session session(plan, settings());
+  const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   const Json facts = Json::parse(session.describe());
   plan_ = Json::parse(plan.describe());
   announce(plan_, facts);
+  tell_more(opened);
   if (const std::string dir = facts.value("run_dir", ""); terminal_.json && !dir.empty())
     events_.emplace(dir);
   if (const auto step = facts.value("step", int64_t{0});

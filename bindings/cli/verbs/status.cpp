@@ -62,8 +62,8 @@ void show(Terminal& t, const RunRecord& run, double now) {
   if (!run.message.empty()) t.line("  " + plain(run.message));
   t.line(run.checkpoint.empty() ? "  no checkpoint" : "  checkpoint " + run.checkpoint);
   if (run.state != "running" && run.state != "done" && !run.checkpoint.empty())
-    t.line("  to resume: plait run " + shell_quoted(run.path) + " --run-dir " +
-           shell_quoted(run.path) + " --resume must");
+    t.line("  to resume: plait run " + path_word(run.path) + " --run-dir " + path_word(run.path) +
+           " --resume must");
 }
 
 int status(Context& context, const std::string& given) {

@@ -16,6 +16,13 @@ TEST_CASE("reals with a format, and non-finite ones without") {
   CHECK(real_text(-HUGE_VAL, "%.3g") == "-inf");
 }
 
+TEST_CASE("times for lines of logs") {
+  CHECK(utc_text(0) == "1970-01-01T00:00:00.000Z");
+  CHECK(utc_text(1795639584.9996) == "2026-11-25T20:46:24.999Z");
+  CHECK(duration_text(0.00013) == "0.13 ms");
+  CHECK(duration_text(1.25) == "1.25 s");
+}
+
 TEST_CASE("strf, split, trim, join") {
   CHECK(strf("%s has %d", "x", 3) == "x has 3");
   CHECK(strf("%s", std::string(5000, 'y').c_str()).size() == 5000);

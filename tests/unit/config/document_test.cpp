@@ -74,6 +74,11 @@ TEST_CASE("texts that the parser cannot cope with are problems of their line") {
   CHECK(contains(problem_of("b = 1979-05-27TT07:32:00Z"), "x.toml:1:"));
 }
 
+TEST_CASE("a file of bytes is none of text") {
+  CHECK(
+      contains(problem_of(std::string("\x7f\x45LF\0\0", 6)), "not a text file, but one of bytes"));
+}
+
 TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
   CHECK(parse("\xEF\xBB\xBF"
               "a = \"ä\" # ö\n'ü' = '''日\n本'''")

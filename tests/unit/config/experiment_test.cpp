@@ -154,11 +154,11 @@ TEST_CASE("a bound experiment reads back as the same one") {
   CAPTURE(text);
   CHECK(second.problems.empty());
   CHECK(bind(second.experiment, catalog()) == text);
-  // The same values; only their origins differ.
+  // The same values; only their origins and their places in the file differ.
   const auto values = [](const Experiment& e) {
     std::string json = describe_json(e);
     for (size_t at; (at = json.find(", \"origin\": \"")) != std::string::npos;)
-      json.erase(at, json.find('"', at + 13) - at + 1);
+      json.erase(at, json.find('}', at) - at);
     return json;
   };
   CHECK(values(first.experiment) == values(second.experiment));
@@ -167,6 +167,16 @@ TEST_CASE("a bound experiment reads back as the same one") {
                  "\"run.epochs\": {\"value\": 4, \"origin\": \"x.toml:3:10\"}"));
   CHECK(contains(
       text, "# seed of initial values, sample order and dropout\n# integer >= 0\nseed = 42\n"));
+}
+
+TEST_CASE("values tell their path in the file where it is another one") {
+  CHECK(contains(describe_json(load(kSmall).experiment),
+                 "\"loss.type\": {\"value\": \"squared\", \"origin\": \"x.toml:29:8\"}"));
+  std::string toml = kSmall;
+  toml.replace(toml.find("[loss]"), 6, "[[model.losses]]");
+  const std::string json = describe_json(load(toml).experiment);
+  CHECK(contains(json, "\"loss.type\": {"));
+  CHECK(contains(json, "\"key\": \"model.losses[0].type\"}"));
 }
 
 TEST_CASE("repeat makes copies: numbered, in a row, the last with the names of the outputs") {

@@ -24,6 +24,15 @@ constexpr char kBase[] =
 
 }  // namespace
 
+TEST_CASE("plus signs of Hydra are refused with what to write") {
+  for (const char* word : {"+run.seed=7", "++run.seed=7"}) {
+    const Result r = apply(kBase, {word});
+    CHECK(contains(r.problems, "'+' before a key"));
+    CHECK(contains(r.problems, "write run.seed=7"));
+    CHECK(contains(r.toml, "seed = 1"));
+  }
+}
+
 TEST_CASE("overrides set, add, index and remove") {
   Result r = apply(kBase, {"run.seed=7", "run.name = demo", "batch.global=32",
                            "model.layers[1].out=64", "~model.layers[0]"});

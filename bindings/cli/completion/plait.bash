@@ -1,0 +1,37 @@
+# bash completion of plait; load it with: source <(plait completion bash)
+_plait() {
+  # readline splits words at = and :, which are part of ours.
+  local rest=${COMP_LINE:0:COMP_POINT} word line cut= i
+  local -a words=()
+  for ((i = 0; i <= COMP_CWORD; ++i)); do
+    word=${COMP_WORDS[i]}
+    if ((i == 0)) || [[ $rest == [[:blank:]]* ]]; then
+      rest=${rest#"${rest%%[![:blank:]]*}"}
+      words+=("${rest:0:${#word}}")
+    else
+      words[-1]+=${rest:0:${#word}}
+    fi
+    rest=${rest:${#word}}
+  done
+  word=${words[-1]}
+  local program=${words[0]/#\~/$HOME} found
+  found=$("$program" __complete bash "${words[@]:1}" 2>/dev/null) || return
+  # Only what follows the last of these characters is replaced.
+  [[ $word == *=* && $COMP_WORDBREAKS == *=* ]] && cut=${word%"${word##*=}"}
+  COMPREPLY=()
+  local IFS=$'\n'
+  for line in $found; do
+    case $line in
+      :files | :folders)
+        compopt -o filenames 2>/dev/null
+        i=-f
+        [[ $line == :folders ]] && i=-d
+        COMPREPLY+=($(compgen $i -- "${word#*=}"))
+        ;;
+      *) COMPREPLY+=("${line#"$cut"}") ;;
+    esac
+  done
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace 2>/dev/null
+  return 0
+}
+complete -F _plait plait

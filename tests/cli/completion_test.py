@@ -1,0 +1,175 @@
+"""What a shell offers behind a line: asked of plait itself, and of real shells that have loaded the scripts."""
+
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import subprocess
+import time
+import unittest
+
+from support import Case, PLAIT, TIME, TINY
+
+
+class Completion(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+
+    def environment(self):
+        """With plait as a command, for the scripts call what the line begins with."""
+        return {**super().environment(), "PATH": f"{pathlib.Path(PLAIT).parent}:{os.environ['PATH']}", "HOME": str(self.folder)}
+
+
+class Offers(Completion):
+    def offers(self, *words):
+        """{candidate: help}, in order."""
+        lines = self.expect(0, "__complete", "fish", *words).out.splitlines()
+        return dict(line.split("\t") if "\t" in line else (line, "") for line in lines)
+
+    def names(self, *words):
+        return list(self.offers(*words))
+
+    def test_verbs_and_options(self):
+        self.assertEqual(self.names("pl"), ["plan", "plot", "plugins"])
+        self.assertEqual(self.names("--json", "--data", "x", "pl"), ["plan", "plot", "plugins"])
+        self.assertEqual(self.names("run", "--re"), ["--resume"])  # not --report, of plugins
+        self.assertEqual(self.names("run", "--resume", ""), ["auto", "never", "must"])
+        self.assertEqual(self.names("run", "--resume=a"), ["--resume=auto"])
+        self.assertEqual(self.names("--data", "d", "run", "demo", "--se"), ["--set"])
+        self.assertEqual(self.names("data", ""), ["get", "tokenize", "show"])
+        self.assertEqual(self.names("data", "tokenize", "--st"), ["--strict"])
+        self.assertEqual(self.names("checkpoint", ""), ["ls", "verify", "diff", "convert"])
+        self.assertEqual(self.names("checkpoint", "diff", "--only", ""), ["tensors", "parameters"])
+        self.assertEqual(self.names("help", "pro"), ["profile"])
+        self.assertEqual(self.names("completion", ""), ["bash", "zsh", "fish"])
+        self.assertIn("--json", self.names("check", "--"))
+        self.assertEqual(self.names("new", "demo", "--from", "mnist_m"), ["mnist_mlp"])
+        self.assertEqual(self.names("run", ""), [":files"])
+        self.assertEqual(self.names("--data", ""), [":folders"])
+        self.assertEqual(self.names("plugins", "adamw"), ["adamw"])
+        self.assertEqual(self.names("ops", "matmu"), ["matmul"])
+        self.assertEqual(self.names("nonsense", "x"), [])
+
+    def test_keys(self):
+        self.assertEqual(self.names("run", "t.toml", "optimizer.lea"), ["optimizer.learning_rate="])
+        self.assertEqual(self.names("run", "t.toml", "opt"), ["optimizer."])
+        self.assertEqual(self.names("plan", "t.toml", "--set", "run.se"), ["run.seed="])
+        self.assertEqual(self.offers("run", "t.toml", "model.l"), {"model.layers[0].": "linear, out = 16", "model.layers[1].": "relu",
+                         "model.layers[2].": "dropout, p = 0.1", "model.layers[3].": "linear, out = 3", "model.load=": self.offers("run", "t.toml", "model.load")["model.load="],
+                         "model.load_names=": self.offers("run", "t.toml", "model.load_names")["model.load_names="]})
+        self.assertIn("width of the output [16]", self.offers("run", "t.toml", "model.layers[0].o").values())
+        # A table that the file does without; with its item, that one's options.
+        self.assertEqual(self.names("run", "t.toml", "optimizer.schedule."), ["optimizer.schedule.type="])
+        self.assertIn("optimizer.schedule.warmup_steps=", self.names("run", "t.toml", "optimizer.schedule.type=cosine", "optimizer.schedule."))
+        self.assertEqual(self.names("run", "t.toml", "optimizer.type=sgd", "optimizer.n"), ["optimizer.nesterov="])
+        # Only what the file sets can be removed.
+        self.assertEqual(self.names("run", "t.toml", "~optimizer."), ["~optimizer.learning_rate", "~optimizer.type"])
+
+    def test_values(self):
+        self.assertEqual(self.names("run", "t.toml", "optimizer.type=ada"), [f"optimizer.type={name}" for name in ("adafactor", "adagrad", "adam", "adamw")])
+        self.assertEqual(self.names("run", "t.toml", "checkpoint.at_end="), ["checkpoint.at_end=true", "checkpoint.at_end=false"])
+        self.assertEqual(self.names("run", "t.toml", "precision.compute=f"), ["precision.compute=f32", "precision.compute=f64", "precision.compute=f16"])
+        self.assertEqual(self.names("run", "t.toml", "model.layers[0].parallel="), [f"model.layers[0].parallel={way}" for way in ("none", "column", "row")])
+        self.assertEqual(self.names("run", "t.toml", "run.device=c"), ["run.device=cpu"])
+        self.assertIn("topology.backend=auto", self.names("run", "t.toml", "topology.backend="))
+        self.assertEqual(self.names("run", "t.toml", "optimizer.learning_rate="), ["optimizer.learning_rate=0.01"])
+        self.assertEqual(self.names("run", "t.toml", "model.load="), [":files"])
+
+    def test_files_with_problems(self):
+        self.write("bad.toml", '[optimizer]\ntype = "sgd"\nlearning_rat = 3\n')
+        self.assertEqual(self.names("run", "bad.toml", "optimizer.mom"), ["optimizer.momentum="])
+        self.assertEqual(self.names("run", "absent.toml", "run.see"), ["run.seed="])
+        os.mkfifo(self.folder / "pipe")
+        for unread in ("pipe", "-"):
+            self.assertEqual(self.names("run", unread, "run.see"), ["run.seed="])
+
+    def test_every_declared_key_is_offered(self):
+        """Whatever `plait bind` prints can be reached."""
+        values = self.expect(0, "bind", "t.toml", "--json").records[0]["values"]
+        for path, value in values.items():
+            key = value.get("key", path)
+            self.assertIn(key + "=", self.names("run", "t.toml", key), key)
+
+
+class Shells(Completion):
+    def bash(self, line):
+        """What bash offers behind the line, split into words as readline does."""
+        words = [part for part in re.split(r"(\s+|=)", line) if part and not part.isspace()]
+        if line.endswith(" "):
+            words.append("")
+        script = self.expect(0, "completion", "bash").out
+        script += "COMP_WORDS=(" + " ".join("'" + word.replace("'", "'\\''") + "'" for word in words) + f")\nCOMP_CWORD={len(words) - 1}\n"
+        script += f"COMP_LINE='{line}'; COMP_POINT={len(line)}; COMPREPLY=(); _plait; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIME)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split("\n")[:-1]
+
+    def test_bash(self):
+        self.write("a b.toml", "")
+        self.assertEqual(self.bash("plait pl"), ["plan", "plot", "plugins"])
+        self.assertEqual(self.bash("plait run a"), ["a b.toml"])
+        self.assertEqual(self.bash("plait run t.toml optimizer.lea"), ["optimizer.learning_rate="])
+        self.assertEqual(self.bash("plait run t.toml optimizer.type=adamw"), ["adamw"])  # bash replaces what follows the =
+        self.assertEqual(self.bash("plait run t.toml optimizer.type="), self.bash("plait run t.toml --set optimizer.type="))
+        self.assertEqual(self.bash("plait run t.toml model.load=t."), ["t.toml"])
+        self.assertEqual(self.bash("plait run --resume=a"), ["auto"])
+        self.assertEqual(self.bash("plait run t.toml  run.see"), ["run.seed="])  # two blanks
+        (self.folder / "sub").mkdir()
+        self.assertEqual(self.bash("plait --data su"), ["sub"])
+
+    def typed(self, command, start, line):
+        """The screen of an interactive shell after `line`, which ends with a tab."""
+        child, terminal = pty.fork()
+        if child == 0:
+            os.chdir(self.folder)
+            os.execvpe(command[0], command, {**self.environment(), "TERM": "dumb", "PS1": "> "})
+        screen = ""
+        try:
+            for text, wanted in ((start + "\necho rea''dy\n", r"ready\r?\n"), (line, None)):
+                os.write(terminal, text.encode())
+                end = time.monotonic() + TIME if wanted else time.monotonic() + 20
+                while time.monotonic() < end and not (re.search(wanted, screen) if wanted else self.done(screen)):
+                    if select.select([terminal], [], [], 0.1)[0]:
+                        screen += os.read(terminal, 4096).decode(errors="replace")
+        finally:
+            os.kill(child, 9)
+            os.close(terminal)
+            os.waitpid(child, 0)
+        return screen
+
+    def done(self, screen):
+        return "learning_rate=" in screen
+
+    def test_interactive_bash(self):
+        screen = self.typed(["bash", "--norc", "-i"], "source <(plait completion bash)", "plait run t.toml optimizer.lea\t")
+        self.assertIn("optimizer.learning_rate=", screen)
+
+    @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+    def test_interactive_zsh(self):
+        script = self.expect(0, "completion", "zsh").out
+        done = subprocess.run(["zsh", "-n", "-c", script], capture_output=True, text=True, timeout=TIME)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        start = "autoload -U compinit; compinit -u -D; source <(plait completion zsh)"
+        screen = self.typed(["zsh", "-f", "-i"], start, "plait run t.toml optimizer.lea\t")
+        self.assertIn("optimizer.learning_rate=", screen)
+
+    @unittest.skipUnless(shutil.which("fish"), "needs fish")
+    def test_fish(self):
+        (self.folder / "plait.fish").write_text(self.expect(0, "completion", "fish").out)
+        def offered(line):
+            done = subprocess.run(["fish", "--no-config", "-c", f"source plait.fish; complete -C {line!r}"], cwd=self.folder, env=self.environment(),
+                                  capture_output=True, text=True, timeout=TIME)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return [candidate.split("\t")[0] for candidate in done.stdout.splitlines()]
+        self.assertEqual(sorted(offered("plait pl")), ["plan", "plot", "plugins"])
+        self.assertEqual(offered("plait run t.toml optimizer.lea"), ["optimizer.learning_rate="])
+        self.assertEqual(offered("plait run t.toml optimizer.type=adamw"), ["optimizer.type=adamw"])
+        self.assertIn("t.toml", offered("plait run t"))
+        self.assertIn("model.load=t.toml", offered("plait run t.toml model.load=t"))
+
+
+if __name__ == "__main__":
+    unittest.main()

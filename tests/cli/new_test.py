@@ -1,0 +1,100 @@
+"""plait new on a terminal: the questions, their defaults, and the experiments made of the answers."""
+
+import os
+import pty
+import select
+import time
+import unittest
+
+from support import Case, PLAIT, TIME
+
+IDX_IMAGES = bytes([0, 0, 8, 3, 0, 0, 0, 40, 0, 0, 0, 4, 0, 0, 0, 4]) + bytes(range(16)) * 40
+IDX_LABELS = bytes([0, 0, 8, 1, 0, 0, 0, 40]) + bytes(i % 10 for i in range(40))
+
+
+class Questions(Case):
+    def asked(self, words, answers):
+        """Types each answer behind its question; (exit code, screen)."""
+        child, terminal = pty.fork()
+        if child == 0:
+            os.chdir(self.folder)
+            os.execve(PLAIT, ["plait", "new", *words], self.environment())
+        screen, end, seen = "", time.monotonic() + TIME, 0
+        answers = list(answers)
+        try:
+            while time.monotonic() < end:
+                if select.select([terminal], [], [], 0.2)[0]:
+                    screen += os.read(terminal, 4096).decode()
+                if screen[seen:].endswith("]: ") and answers:
+                    seen = len(screen)
+                    os.write(terminal, (answers.pop(0) + "\n").encode())
+        except OSError:  # plait has ended
+            pass
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), screen.replace("\r\n", "\n")
+
+    def makes(self, words, answers, name="demo"):
+        code, screen = self.asked(words, answers)
+        self.assertEqual(code, 0, screen)
+        self.assertIn(f"made {name}/experiment.toml\n", screen)
+        return (self.folder / name / "experiment.toml").read_text(), screen
+
+    def accepted(self, name, *words):
+        told = self.expect(0, "check", name, *words)
+        self.assertEqual((told.out, told.err), (f"{name}/experiment.toml: no problems\n", ""))
+
+    def test_defaults_are_the_tiny_one(self):
+        toml, screen = self.makes([], ["", ""])
+        self.assertIn("synthetic", toml)
+        self.assertIn("train it: plait run demo\n", screen)
+        self.accepted("demo")
+
+    def test_nothing_is_asked_without_a_terminal_or_with_a_template(self):
+        self.expect(0, "new", "a")
+        self.assertNotIn("?", self.makes(["b", "--from", "tiny"], [], "b")[1])
+        self.assertNotIn("?", self.makes(["c", "--yes"], [], "c")[1])
+
+    def test_images(self):
+        for images, labels in (("train-images", "train-labels"), ("t10k-images", "t10k-labels")):
+            (self.folder / f"{images}-idx3-ubyte").write_bytes(IDX_IMAGES)
+            (self.folder / f"{labels}-idx1-ubyte").write_bytes(IDX_LABELS)
+        toml, _ = self.makes(["demo"], ["2", "train-images-idx3-ubyte", "", "", "", "10", "2", "2"])
+        self.assertIn('images = "../t10k-images-idx3-ubyte"\nlabels = "../t10k-labels-idx1-ubyte"\n', toml)
+        self.accepted("demo", "batch.global=40")
+        self.expect(0, "run", "demo", "run.epochs=1", "batch.global=40", "-q")
+        _, screen = self.makes(["other"], ["2", "", "", "none", "", "", ""], "other")  # not there yet: MNIST
+        self.assertIn("then:\n  plait data get mnist\n  plait run other --data data\n", screen)
+
+    def test_tables(self):
+        self.write("own.csv", "a,b,y\n" + "".join(f"{i},{i * 0.5},{i % 3}\n" for i in range(64)))
+        toml, _ = self.makes(["demo"], ["3", "", "", "", "own.csv", "", "2"])
+        self.assertIn("out = 3}", toml)  # the largest label is 2
+        self.assertIn("\ndata = 2 ", toml)
+        self.accepted("demo")
+        self.expect(0, "run", "demo", "run.epochs=1", "-q")
+        toml, screen = self.makes(["price"], ["4", "nothing.csv", "own.csv", "z", "b", "none", "3", "x", "1"], "price")
+        self.assertIn("there is no 'nothing.csv' here", screen)
+        self.assertIn("there is no such column", screen)
+        self.assertIn("a whole number from 1 to 1024, please", screen)
+        self.assertIn('target = ["b"]\ntarget_type = "f32"\n', toml)
+        self.accepted("price")
+
+    def test_a_text(self):
+        self.write("input.txt", "to be, or not to be: that is the question\n" * 400)
+        _, screen = self.makes(["poet"], ["5", "", "", "2"], "poet")
+        self.expect(0, *screen.split("then:\n  plait ")[1].split("\n")[0].split())
+        self.accepted("poet")
+        self.expect(0, "run", "poet", "run.steps=1", "evaluate.every=0", "optimizer.schedule.warmup_steps=0", "-q")
+
+    def test_existing_folders_and_no_answers(self):
+        self.expect(0, "new", "demo")
+        code, screen = self.asked(["demo"], [])
+        self.assertEqual(code, 2)
+        self.assertIn("already exists", screen)
+        code, screen = self.asked(["new"], ["\x04"])  # the end of the input
+        self.assertEqual(code, 2)
+        self.assertIn("plait new NAME --from TEMPLATE asks none", screen)
+
+
+if __name__ == "__main__":
+    unittest.main()
