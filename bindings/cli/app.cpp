@@ -109,10 +109,6 @@ int call_verb(Context& context) {
   } catch (const HostError& e) {
     // The same problem of a file has one code, whichever verb meets it: that of `check`.
     const bool of_file = is_problem_list(e.what());
-    if (of_file && !context.tells_problems) {
-      if (context.on_failure) context.on_failure(e.code(), e.what());
-      return kUsage;
-    }
     return fail(context, of_file ? kUsage : exit_code(e.code()), "engine", e.code(),
                 context.with_hints(e.what()));
   } catch (const CliError& e) {

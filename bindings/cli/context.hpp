@@ -62,8 +62,6 @@ class Context {
   std::vector<std::string> plugins;  // --plugins
   std::string data;                  // --data
   bool yes = false;
-  // False for a rank beside another one on this machine, which tells the same of the experiment.
-  bool tells_problems = true;
   std::string command;               // the whole command line, quoted for a shell
   std::vector<std::string> words;    // the same, not quoted
   std::string command_of_file;       // "plait run FILE ..." of the experiment; "": of none

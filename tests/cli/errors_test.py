@@ -171,13 +171,6 @@ class Files(Case):
         self.assertIn("batch.global is 256, but [data.train] has 200 samples", self.expect(0, "run", "t.toml", "batch.global=256", "run.steps=1").err)
         self.assertNotIn("batch.global is", self.expect(0, "run", "t.toml", "batch.global=200", "run.steps=1").err)
 
-    def test_problems_are_told_once_on_a_machine(self):
-        self.write("t.toml", TINY)
-        for rank, told in ((0, True), (1, False)):
-            variables = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": 2, "OMPI_COMM_WORLD_LOCAL_RANK": rank, "OMPI_COMM_WORLD_LOCAL_SIZE": 2}
-            env = {**{name: str(value) for name, value in variables.items()}, "PLAIT_RENDEZVOUS": f"file:{self.folder}/r{rank}"}
-            self.assertEqual("unknown key" in self.expect(2, "run", "t.toml", "topology.data=2", "optimizer.lr=3", env=env).err, told)
-
     def test_missing_and_malformed_data(self):
         idx = 'type = "idx"\nimages = "images.gz"\nlabels = "labels.gz"\n'
         start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")

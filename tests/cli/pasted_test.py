@@ -33,7 +33,7 @@ def commands_in(text, names=()):
 
 
 class Pasted(Case):
-    NAMES = ("demo", "t", "m1", "mnist", "adamw", "r", "model", "loss.svg", "must", "auto", "two", "weights.safetensors", "train")
+    NAMES = ("tiny", "mnist_mlp", "demo", "t", "m1", "mnist", "adamw", "r", "model", "loss.svg", "must", "auto", "two", "weights.safetensors", "train")
 
     def setUp(self):
         super().setUp()
@@ -102,7 +102,6 @@ class Pasted(Case):
         self.after("run", "t.toml", "--rum-dir", "d", code=2)
         self.after("plot", "none", code=2, least=0)
         self.after("compare", "none", code=2)
-        self.after("runs", least=0)
         self.after("eval", "t.toml", code=2)
         self.after("plan", "t.toml", least=0)
         self.after("--help", least=2)

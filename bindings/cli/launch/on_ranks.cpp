@@ -31,7 +31,6 @@ class Hush {
 void become_rank(Context& context, const RankInfo& own) {
   if (own.alone()) return;
   context.terminal.silent = own.rank != 0;
-  context.tells_problems = own.local_rank == 0;
   if (!started_by_plait()) context.terminal.without_color();  // mpirun gives its ranks terminals
   bind_local_rank(own.local_rank, own.local_size);
   keep_report_pipe();

@@ -199,6 +199,7 @@ std::vector<Candidate> Line::candidates(const std::string& word) {
     return all;
   }
   if (help_) return verbs(*verb_);
+  if (verb_ == &app_ && !arguments_.empty()) return {};  // behind a verb that there is not
   if (arguments_.empty()) {
     std::vector<Candidate> all = verbs(*verb_);
     return all.empty() ? first_argument() : all;

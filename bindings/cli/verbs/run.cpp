@@ -252,9 +252,10 @@ void Run::tell_more(double opened) {
     const auto at = values_.find(key);
     return at == values_.end() ? 0LL : at->value("value", 0LL);
   };
-  terminal_.line(strf("batch of %lld samples: %lld replicas, %lld micro-batches each",
-                      value("batch.global"), value("topology.data"),
-                      plan_.value("accumulation", 1LL)));
+  const long long passes = plan_.value("accumulation", 1LL), replicas = value("topology.data"),
+                  global = value("batch.global");
+  terminal_.line(strf("batch: %lld samples = micro-batch %lld x accumulation %lld x data %lld",
+                      global, global / std::max(1LL, passes * replicas), passes, replicas));
   terminal_.line("memory of this rank " + bytes_text(memory.value("total", 0.0)) + ", " +
                  bytes_text(memory.value("transient", 0.0)) + " of it transient");
   for (const Json& program : plan_.value("programs", Json::array()))

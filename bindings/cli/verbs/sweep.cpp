@@ -71,6 +71,8 @@ class Sweep {
   std::vector<size_t> ranking() const;
   int finish(int signal);
   void show_table(const std::vector<size_t>& order) const;
+  // The command that compares the best trials.
+  void tell_comparison(const std::vector<size_t>& order) const;
 
   Context& context_;
   Terminal& t_;
@@ -321,6 +323,19 @@ std::vector<size_t> Sweep::ranking() const {
   return order;
 }
 
+void Sweep::tell_comparison(const std::vector<size_t>& order) const {
+  constexpr int kMost = 4;  // whose curves one still tells apart
+  std::string command = "plait compare";
+  int n = 0;
+  for (const size_t i : order) {
+    if (n == kMost) break;
+    if (trials_[i].failed() || trials_[i].run.step == 0) continue;
+    command += " " + path_word(trials_[i].path);
+    ++n;
+  }
+  if (n > 1) t_.line("compare the best: " + command);
+}
+
 void Sweep::show_table(const std::vector<size_t>& order) const {
   Table table("l" + std::string(space_.axes.size(), 'l') + "rrrl");
   std::vector<std::string> head{"trial"};
@@ -358,7 +373,8 @@ int Sweep::finish(int signal) {
   t_.record(done);
   if (t_.human()) {
     show_table(order);
-    t_.line("runs are in " + folder_ + "; plait compare shows their curves");
+    t_.line("runs are in " + folder_);
+    tell_comparison(order);
   }
   if (signal == 0) return failed ? kFailed : kOk;
   t_.notice("stopped on request; the same command continues: " + context_.command);

@@ -128,7 +128,7 @@ TEST_CASE("the registry describes itself as JSON") {
   CHECK(contains(json, R"("name": "good", "version": "1.2.3", "license": "Apache-2.0")"));
   CHECK(contains(
       json, R"({"name": "out", "type": "integer", "help": "how many", "default": "3", "min": 1.0, )"
-            R"("unit": "samples", )"
+            R"("unit": "samples", "expected": "integer >= 1, in samples", )"
             R"("text": "out: integer >= 1, in samples; default 3; how many"})"));
   CHECK(contains(json,
                  R"("report": [{"path": "static:good", "source": "program", "outcome": "loaded")"));
