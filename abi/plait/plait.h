@@ -142,7 +142,8 @@ typedef struct plait_experiment_options {
   uint32_t reserved;
 } plait_experiment_options;
 
-/* Reads and checks a TOML file; plait_experiment_close() frees *out. Plugins that [plugins] names
+/* Reads and checks a TOML file, with the files that its key `extends` names below its values;
+ * plait_experiment_close() frees *out. Plugins that [plugins] names
  * are loaded into the engine. options may be NULL.
  * Errors: PLAIT_ERR_CONFIG, also for a file that cannot be read, with all problems of the file, one
  * per line; if all problems have the same other code (PLAIT_ERR_NOT_FOUND, PLAIT_ERR_PLUGIN), that

@@ -58,14 +58,18 @@ std::string item_section(const Json& item) {
 }
 
 constexpr const char* kHead =
-    "# Keys and items of an experiment\n\n"
-    "Made by `plait keys --markdown` from what the engine and its plugins declare; not written by "
-    "hand. `plait keys WORD` shows a\ntable, a key or an item, `plait bind FILE` an experiment "
-    "with "
-    "every key, and `plait check FILE` what is wrong with it.\n\n"
-    "`[table]` is written once, `[[table]]` once for each element of a list. NAME and FIELD are "
-    "names of your own. Behind an\nexperiment, `table.key=value` and `list[0].key=value` override "
-    "values.\n\n";
+    R"(# Keys and items of an experiment
+
+Made by `plait keys --markdown` from what the engine and its plugins declare; not written by hand. `plait keys WORD` shows a
+table, a key or an item, `plait bind FILE` an experiment with every key, and `plait check FILE` what is wrong with it.
+
+`[table]` is written once, `[[table]]` once for each element of a list. NAME and FIELD are names of your own. Behind an
+experiment, `table.key=value` and `list[0].key=value` override values.
+
+`extends = ["base.toml"]`, above all tables, begins with the values of other experiments, named relative to the file: tables are
+merged, lists and items of another `type` replaced, and the file's own values count most.
+
+)";
 
 }  // namespace
 

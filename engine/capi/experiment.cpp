@@ -5,6 +5,7 @@
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/config/bind.hpp"
+#include "engine/config/extends.hpp"
 #include "engine/plan/describe.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/every_rank.hpp"
@@ -111,6 +112,7 @@ plait_error* plait_experiment_parse(plait_engine* engine, const char* toml, uint
     config::Problems problems;
     auto document = config::Document::parse(text_argument(toml, size, "toml"),
                                             name ? name : "experiment", problems);
+    config::extend(engine->state->files, document, problems);
     make_experiment(engine, std::move(document), options, problems, out);
   });
 }

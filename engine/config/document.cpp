@@ -7,6 +7,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/files.hpp"
+#include "engine/config/extends.hpp"
 #include "engine/config/text_scan.hpp"
 
 namespace plait::config {
@@ -169,6 +170,12 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
 }
 
 Document Document::read(FileSystem& files, const std::string& path, Problems& problems) {
+  Document document = parse_file(files, path, problems);
+  extend(files, document, problems);
+  return document;
+}
+
+Document Document::parse_file(FileSystem& files, const std::string& path, Problems& problems) {
   std::string text;
   try {
     text = files.read_all(path, kMaxFileBytes);

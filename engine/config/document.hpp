@@ -26,6 +26,8 @@ struct Document {
   // Throws on no text, but where memory is short.
   static Document parse(std::string_view text, const std::string& file, Problems& problems);
   // An absent or unreadable file is a problem, too. Errors: PLAIT_ERR_MEMORY.
+  static Document parse_file(FileSystem& files, const std::string& path, Problems& problems);
+  // The same with the files that it extends (extends.hpp).
   static Document read(FileSystem& files, const std::string& path, Problems& problems);
 };
 

@@ -108,6 +108,16 @@ class Verbs(Case):
         given = self.expect(0, "bind", "t.toml", "--given", "--json").records
         self.assertTrue(given and all(record["origin"] != "default" for record in given))
 
+    def test_extends(self):
+        self.write("base.toml", TINY)
+        self.write("own.toml", 'extends = ["base.toml"]\n[run]\nsteps = 7\n[optimizer]\ntype = "sgd"\nmomentum = 0.5\n')
+        self.assertEqual(self.expect(0, "run", "own.toml", "--run-dir", "r", "--json").event("done")["step"], 7)
+        given = {record["key"]: record["origin"] for record in self.expect(0, "bind", "own.toml", "--given", "--json").records}
+        self.assertEqual((given["run.steps"], given["run.name"], given["optimizer.momentum"]), ("own.toml:3:9", "./base.toml:2:8", "own.toml:6:12"))
+        self.expect(0, "run", "r", "run.steps=9", "--run-dir", "r", "--resume", "must", "-q")  # run.toml needs no base
+        self.write("base.toml", TINY.replace("steps = 40", "stesp = 40"))
+        self.fails(2, ["check", "own.toml"], "base.toml:3:1: run.stesp: ", "'steps'")
+
     def test_overrides(self):
         self.write("t.toml", TINY)
         values = self.expect(0, "bind", "t.toml", "run.seed=3", "--set", "run.seed=2", "--set", "run.steps=9", "~metrics", "--json",
