@@ -220,6 +220,11 @@ std::string with_conversations(const std::string& toml, const std::string& file,
   const std::string type = value_in(toml, "tokenizer", "type"),
                     path = value_in(toml, "tokenizer", "path"),
                     chat = value_in(toml, "generate", "chat_template");
+  if (type.empty() || path.empty())
+    throw CliError(
+        kUsage,
+        "[cli] the folder of the model has no tokenizer that plait reads, tokenizer.json "
+        "or vocab.json with merges.txt; add it, and make the folder again");
   std::string length = value_in(toml, "data.train", "length");
   length = length.substr(0, length.find(' '));
   std::string text = toml;

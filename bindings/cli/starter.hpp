@@ -41,6 +41,7 @@ struct CsvColumns {
 CsvColumns csv_columns(const std::string& path, const std::string& column);
 
 // The text of an imported experiment with conversations in place of its [data.train].
+// Errors: CliError for one without a tokenizer.
 std::string with_conversations(const std::string& toml, const std::string& file,
                                const std::string& name, int64_t ranks);
 

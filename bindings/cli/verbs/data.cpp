@@ -1,7 +1,6 @@
 // plait data: downloads public data sets with verified checksums; shows which are present.
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
