@@ -1,7 +1,6 @@
 #include "bindings/cli/declarations.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 namespace plait::cli {
 namespace {

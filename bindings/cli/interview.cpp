@@ -64,7 +64,7 @@ int64_t Interview::ask_number(const std::string& question, int64_t usual, int64_
 
 std::string Interview::ask_file(const std::string& question, const std::string& usual) {
   for (;;) {
-    const std::string text = ask(question, usual);
+    std::string text = ask(question, usual);
     std::error_code ignored;
     if (fs::exists(text, ignored)) return text;
     out_ << "  there is no '" << text << "' here\n";

@@ -1,9 +1,9 @@
 #include "bindings/cli/key_words.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bindings/cli/declarations.hpp"
 #include "bindings/cli/flat_toml.hpp"

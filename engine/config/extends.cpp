@@ -83,10 +83,7 @@ class Extender {
 
 void extend(FileSystem& files, Document& document, Problems& problems) {
   if (document.root.find(kExtends).absent()) return;
-  const std::string file = document.file, folder = document.folder;
-  document.root = Extender(files, problems).whole(std::move(document), {});
-  document.file = file;
-  document.folder = folder;
+  document.root = Extender(files, problems).whole(document, {});
 }
 
 }  // namespace plait::config

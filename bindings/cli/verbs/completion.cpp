@@ -1,18 +1,15 @@
 // plait completion SHELL: the script of a shell, which asks `plait __complete SHELL WORD...` what may
 // stand in place of the last word.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bindings/cli/completion.hpp"
 #include "bindings/cli/declarations.hpp"
 #include "bindings/cli/embedded.hpp"
 #include "bindings/cli/key_words.hpp"
 #include "bindings/cli/templates.hpp"
-#include "bindings/cli/usage.hpp"
 
 namespace plait::cli {
 namespace {
