@@ -29,6 +29,11 @@ struct Batch {
   }
 };
 
+// Without dropout: the loss of a step is that of a prediction.
+constexpr char kPlainLayers[] =
+    "[[model.layers]]\ntype = \"flatten\"\n[[model.layers]]\ntype = \"linear\"\nout = 16\n"
+    "[[model.layers]]\ntype = \"relu\"\n[[model.layers]]\ntype = \"linear\"\nout = 10\n";
+
 plait_step_result step(const Run& run, const Batch& b) {
   plait_step_result r{};
   r.struct_size = sizeof r;
@@ -47,6 +52,45 @@ TEST_CASE("a host trains on its own batches, smaller ones are padded with weight
   double last = first;
   for (int i = 0; i < 200; ++i) last = step(run, full).loss;
   CHECK(last < 0.5 * first);
+}
+
+// Every sample that is missing could change the loss by its weight, whatever was fed before.
+TEST_CASE("the loss of a partial batch is the mean over its samples") {
+  const Run run(small("", kPlainLayers));
+  constexpr size_t kSamples = 5, kClasses = 10;
+  Batch full(12), part(kSamples);
+  step(run, full);
+  std::vector<float> logits(kSamples * kClasses);
+  host::check(plait_session_predict(run.session(), part.feeds, 1, "output", logits.data(),
+                                    logits.size() * sizeof(float)));
+  double expected = 0;
+  for (size_t i = 0; i < kSamples; ++i) {
+    const float* const row = &logits[i * kClasses];
+    double sum = 0;
+    for (size_t k = 0; k < kClasses; ++k) sum += std::exp(double{row[k]});
+    expected += (std::log(sum) - double{row[part.y[i]]}) / kSamples;
+  }
+  CHECK(step(run, part).loss == doctest::Approx(expected).epsilon(1e-5));
+}
+
+TEST_CASE("a partial batch is the batch whose other samples have weight 0") {
+  const Run partial(small("", kPlainLayers)), weighted(small("", kPlainLayers));
+  Batch full(12), part(5);
+  std::vector<float> weights(12, 0.0f);
+  std::fill_n(weights.begin(), 5, 1.0f);
+  int64_t shape[1] = {12};
+  plait_dl_tensor tensor{weights.data(), {1, 0}, 1, {2, 32, 1}, shape, nullptr, 0};
+  const plait_feed feeds[3] = {
+      full.feeds[0], full.feeds[1], {sizeof(plait_feed), "weight", &tensor}};
+  for (int i = 0; i < 4; ++i) {
+    const plait_step_result a = step(partial, part);
+    plait_step_result b{};
+    b.struct_size = sizeof b;
+    host::check(plait_session_step(weighted.session(), feeds, 3, &b));
+    CHECK(a.loss == doctest::Approx(b.loss).epsilon(1e-6));
+    CHECK(a.grad_norm == doctest::Approx(b.grad_norm).epsilon(1e-5));
+    CHECK(step(partial, full).loss == doctest::Approx(step(weighted, full).loss).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("a fed batch in micro-batches is the same batch, borrowed whole or copied short") {

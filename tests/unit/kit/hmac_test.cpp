@@ -33,3 +33,14 @@ TEST_CASE("random bytes are as many as asked for, and others each time") {
   CHECK(!equal_constant_time("abc", "abd"));
   CHECK(!equal_constant_time("abc", "ab"));
 }
+
+TEST_CASE("texts that differ in a single bit are not equal") {
+  const std::string right(text_of(hmac("key", "data")));
+  for (size_t bit = 0; bit < 8 * right.size(); ++bit) {
+    std::string wrong = right;
+    wrong[bit / 8] = static_cast<char>(wrong[bit / 8] ^ 1 << bit % 8);
+    CHECK(!equal_constant_time(right, wrong));
+    CHECK(!equal_constant_time(wrong, right));
+  }
+  CHECK(equal_constant_time(right, std::string(right)));
+}

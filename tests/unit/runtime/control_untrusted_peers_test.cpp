@@ -167,6 +167,29 @@ TEST_CASE("a peer that does not know the secret learns nothing but a proof") {
   CHECK(job.lines.has("it does not know the job's secret (it says it is rank 1)"));
 }
 
+TEST_CASE("a proof with one wrong bit is refused") {
+  Open job;
+  job.run([&](int) {
+    for (const size_t bit : {size_t{0}, size_t{1}, size_t{7}, 8 * control::kProofSize - 1}) {
+      const int fd = connect_to_port(job.port);
+      send_bytes(fd, hello(1, 2));
+      const std::string answer = receive_bytes(fd, kGreetingSize);
+      control::Challenge c;
+      c.run = answer.substr(control::kHeaderSize, control::kRunSize);
+      c.client_nonce = std::string(control::kNonceSize, 'n');
+      c.server_nonce = answer.substr(control::kHeaderSize + control::kRunSize, control::kNonceSize);
+      c.rank = 1;
+      c.size = 2;
+      std::string wrong = control::proof(kSecret, c, control::Side::kClient);
+      wrong[bit / 8] = static_cast<char>(wrong[bit / 8] ^ 1 << bit % 8);
+      send_bytes(fd, FrameWriter(MessageKind::kProof).raw(wrong).done());
+      CHECK(receive_bytes(fd, 1) == "");
+      close(fd);
+    }
+  });
+  CHECK(job.lines.has("it does not know the job's secret (it says it is rank 1)"));
+}
+
 TEST_CASE("a rank with another secret does not get in, and says why") {
   Open job;
   job.run([&](int round) {
