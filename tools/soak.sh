@@ -1,9 +1,11 @@
-# soak <minutes>: repeats the tests in random order until one fails or the time is over. Each round
-# also tests all layouts of ranks and all collectives instead of a sample, and real jobs whose ranks
-# are killed, stopped and disturbed at random moments (tests/chaos). Sourced by ./dev.
+# soak <minutes> <mutants>: repeats the tests in random order until one fails or the time is over.
+# Each round also tests all layouts of ranks and all collectives instead of a sample, and real jobs
+# whose ranks are killed, stopped and disturbed at random moments (tests/chaos). Then mutants are
+# planted, others each day. Sourced by ./dev.
 soak() {
-  local minutes=$1 round=0
+  local minutes=$1 mutants=$2 round=0
   [[ $minutes =~ ^[0-9]+$ ]] || stop 2 "'$minutes' is not a number of minutes" "./dev soak 30"
+  [[ $mutants =~ ^[0-9]+$ ]] || stop 2 "'$mutants' is not a number of mutants" "./dev soak 30 200"
   need_packages core test
   build dev
   local end=$((SECONDS + minutes * 60))
@@ -15,4 +17,7 @@ soak() {
     round=$((round + 1))
   done
   say "$round rounds without a failure"
+  ((mutants == 0)) && return
+  . tools/mutate.sh
+  mutate "$(date +%Y%m%d)" "$mutants"
 }

@@ -1,0 +1,169 @@
+"""The tool that plants mutants: which places it finds in a text, and a small project whose tests find some mutants and miss others."""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/mutate"
+sys.path.insert(0, str(TOOL))
+import mutate  # noqa: E402
+import operators  # noqa: E402
+
+
+def after(text):
+    """{operator: the lines that its mutants become}"""
+    found = {}
+    for m in operators.mutations("x.cpp", text):
+        found.setdefault(m.operator, set()).add(operators.difference(text, m)[2])
+    return found
+
+
+class Places(unittest.TestCase):
+    def test_each_operator(self):
+        for line, operator, expected in (
+                ("  if (a < b) return 7;", "comparison", {"if (a <= b) return 7;", "if (a >= b) return 7;"}),
+                ("  c = a + b;", "arithmetic", {"c = a - b;"}),
+                ("  x -= y;", "arithmetic", {"x += y;"}),
+                ("  c = a && b;", "logic", {"c = a || b;"}),
+                ("  c = a << b;", "bits", {"c = a >> b;"}),
+                ("  open = true;", "boolean", {"open = false;"}),
+                ("  c = std::min(a, b);", "extreme", {"c = std::max(a, b);"}),
+                ("  c = a[3];", "number", {"c = a[4];", "c = a[2];"}),
+                ("  c = a * 0.5f;", "number", {"c = a * 2 * 0.5f;"}),
+                ("  while (ready()) ++n;", "condition", {"while (!(ready())) ++n;"}),
+                ("  if (int n = f(); n > 0) g();", "condition", {"if (int n = f(); !(n > 0)) g();"}),
+                ("  return a + b;", "return", {"return {};"}),
+                ("\n  f(a,\n    b);", "deletion", {";"}),
+                ("\n  x.y[2] = z;", "deletion", {";"}),
+                ("\n  fail_invalid(\"bad \" + name);", "deletion", {";"})):
+            self.assertEqual(after(line + "\n").get(operator), expected, line)
+
+    def test_what_is_left_alone(self):
+        for line in ('// a < b && true', '/* if (a) return 1; */', '#if A < 3 && true', 'static_assert(a < b && 3);', 'fail_invalid(strf("%d", a + 3));',
+                     'log_.warn("x" + text(a - 3));', 'f("a < b && 1");', "f('<');", 'R"(a < b)";', 'std::vector<int> v;', 'const T& x = y;', 'char* p = q;',
+                     'name = "a" + b;', '[[likely]] f();', 'v.reserve(3);', 'return {};', 'f(*p, -q);', 'if constexpr (a) {'):
+            wrong = {op: lines for op, lines in after(f"  {line}\n").items() if op != "deletion"}
+            self.assertEqual(wrong, {}, line)
+        for line in ("int x = 3;", "return a;", "const auto b = f();", "log_.info(a);", "using A = B;"):
+            self.assertNotIn("deletion", after(f"\n  {line}\n"), line)
+
+    def test_lines_keep_their_numbers(self):
+        text = "int f(int a) {\n  g(a,\n    2);\n  return a < 3;\n}\n"
+        for m in operators.mutations("x.cpp", text):
+            self.assertEqual(operators.apply(text, m).count("\n"), text.count("\n"))
+        self.assertEqual({operators.difference(text, m)[0] for m in operators.mutations("x.cpp", text)}, {2, 3, 4})
+
+    def test_the_sources_of_this_tree_have_all_operators(self):
+        root, found = TOOL.parents[1], set()
+        for path in (root / "engine/session").glob("*.cpp"):
+            found |= {m.operator for m in operators.mutations(path.name, path.read_text())}
+        self.assertEqual(found, set(operators.OPERATORS))
+
+    def test_equivalents(self):
+        entry = "engine/a.cpp\n- if (a < b) f();\n+ if (a <= b) f();\n= f() does nothing for equal ones\n"
+        self.assertEqual(mutate.known_equivalents("# text\n\n" + entry), {("engine/a.cpp", "if (a < b) f();", "if (a <= b) f();")})
+        for wrong in (entry.replace("= f()", "f()"), "engine/a.cpp\n- a\n", entry.rsplit("\n", 2)[0]):
+            with self.assertRaises(SystemExit):
+                mutate.known_equivalents(wrong)
+        mutate.known_equivalents(mutate.EQUIVALENT.read_text())
+
+
+PROJECT = {
+    "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
+project(small CXX)
+enable_testing()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+add_compile_options(-Wall -Wextra -Werror)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+add_library(checked STATIC engine/checked/limit.cpp)
+add_library(unchecked STATIC engine/unchecked/limit.cpp)
+foreach(name checked unchecked)
+  add_executable(unit_${name} tests/${name}.cpp)
+  target_link_libraries(unit_${name} PRIVATE ${name})
+  add_test(NAME unit_${name} COMMAND unit_${name})
+endforeach()
+add_test(NAME broken COMMAND false)
+""",
+    "CMakePresets.json": json.dumps({"version": 6, "configurePresets": [
+        {"name": "dev", "generator": "Ninja", "binaryDir": "${sourceDir}/build/dev", "cacheVariables": {"CMAKE_BUILD_TYPE": "Debug"}}]}),
+    "engine/checked/limit.cpp": "int limit(int value, int largest) {\n  if (value > largest) {\n    value = largest;\n  }\n  return value;\n}\n",
+    "engine/unchecked/limit.cpp": "int twice(int value) {\n  value += value;\n  return value;\n}\n",
+    "tests/checked.cpp": "int limit(int, int);\nint main() { return limit(11, 10) == 10 && limit(3, 10) == 3 ? 0 : 1; }\n",
+    "tests/unchecked.cpp": "int twice(int);\nint main() { return twice(0); }\n",
+}
+EQUIVALENT = ("engine/checked/limit.cpp\n- if (value > largest) {\n+ if (value >= largest) {\n= equal values stay what they are\n")
+
+
+def results_of(output):
+    return [line for line in output.splitlines() if "left out" not in line]
+
+
+class Project(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="plait-mutate-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        for name, text in PROJECT.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        self.equivalent = self.root / "build/equivalent.txt"
+        for command in (["cmake", "--preset", "dev"], ["cmake", "--build", "build/dev"]):
+            subprocess.run(command, cwd=self.root, check=True, stdout=subprocess.DEVNULL)
+        self.equivalent.write_text(EQUIVALENT)
+
+    def start(self, *more):
+        command = [sys.executable, "-B", TOOL / "mutate.py", self.root, "--count", "100", "--equivalent", self.equivalent, *more]
+        return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def done(self, *more):
+        process = self.start(*more)
+        output, _ = process.communicate(timeout=240)
+        for name, text in PROJECT.items():
+            self.assertEqual((self.root / name).read_text(), text)
+        return process.returncode, output
+
+    def test_what_the_tests_miss_is_told(self):
+        code, output = self.done("--only", "engine/checked")
+        self.assertEqual(code, 0, output)
+        self.assertIn(" 0 survived", output)
+        self.assertIn("100.0 % found", output)
+        self.assertIn("killed by unit_checked", output)
+        code, output = self.done()
+        self.assertEqual(code, 1, output)
+        self.assertIn("engine/unchecked/limit.cpp:2: survived", output)
+        self.assertIn("- value += value;\n+ value -= value;\n", output)
+        self.assertIn("left out, since it fails without a mutant: broken", output)
+        # A test that is written finds it, and the entry of an equivalent one is not planted.
+        (self.root / "tests/unchecked.cpp").write_text("int twice(int);\nint main() { return twice(2) == 4 ? 0 : 1; }\n")
+        subprocess.run(["cmake", "--build", "build/dev"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
+        self.equivalent.write_text("")
+        process = self.start()
+        output, _ = process.communicate(timeout=240)
+        self.assertIn("1 survived", output)
+        self.assertIn("+ if (value >= largest) {", output)
+
+    def test_an_interrupted_session_continues(self):
+        process = self.start("--own-path")
+        first = next(line for line in process.stdout if line.startswith("[1/"))
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=60)[0]
+        self.assertEqual(process.returncode, 130, rest)
+        known = self.root / "build/mutate/known.jsonl"
+        before = known.read_text()
+        code, output = self.done("--own-path")
+        self.assertEqual(code, 1, output)
+        self.assertIn(first, output)
+        self.assertTrue(known.read_text().startswith(before))
+        keys = [json.loads(line)["key"] for line in known.read_text().splitlines()]
+        self.assertEqual(len(keys), len(set(keys)))
+        again = self.done("--own-path")[1]  # the same seed, and nothing left to do
+        self.assertEqual(results_of(again), results_of(output))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Plants mutants in the sources and counts how many the tests find.
+
+    mutate.py ROOT [--seed N] [--count N] [--jobs N] [--seconds N] [--bar PERCENT] [--only PREFIX] [--equivalent FILE] [--own-path]
+
+A seed draws the same mutants of the same sources: an operator (operators.py), then one of its places in engine/ and plugins/. Each mutant
+is compiled in a copy of the tree (workspace.py), and tests run, those of its module first (suite.py), until one fails or the time for a
+mutant is over. Mutants that do not compile are replaced. What is known is kept in build/mutate/, so that the same command continues after
+an interruption; survivors are tried again when the tree has changed. Mutants that change nothing a test could see stand with the reason in
+equivalent.txt. Exit code: 0 if at least 90 % are found, 1 if not, 130 when interrupted.
+"""
+
+import argparse
+import collections
+import hashlib
+import json
+import pathlib
+import random
+import signal
+import sys
+import time
+
+import operators
+import suite
+import workspace
+
+FOUND = ("killed", "timed out")
+EQUIVALENT = pathlib.Path(__file__).with_name("equivalent.txt")
+
+
+def known_equivalents(text):
+    """{(file, line before, line after)}; entries are separated by empty lines: the file, "- before", "+ after", "= reason"."""
+    found = set()
+    for number, entry in enumerate(text.split("\n\n")):
+        lines = [line for line in entry.strip().split("\n") if line and not line.startswith("#")]
+        if not lines:
+            continue
+        marks = [line[:2] for line in lines[1:]]
+        if marks[:2] != ["- ", "+ "] or "= " not in marks[2:3]:
+            raise SystemExit(f"[mutate] the list of equivalent mutants: entry {number + 1} is not a file and lines that begin with '- ', '+ ' and '= ':\n{entry}")
+        found.add((lines[0], lines[1][2:], lines[2][2:]))
+    return found
+
+
+def drawn(root, sources, seed, equivalent):
+    """The mutants of a seed, without end, each once: (mutation, text of its file)."""
+    texts = {name: (root / name).read_text() for name in sources}
+    places = collections.defaultdict(list)
+    for name, text in texts.items():
+        for m in operators.mutations(name, text):
+            places[m.operator].append(m)
+    choice, left = random.Random(seed), {op: list(places[op]) for op in operators.OPERATORS if places[op]}
+    while left:
+        operator = choice.choice(sorted(left))
+        m = left[operator].pop(choice.randrange(len(left[operator])))
+        if not left[operator]:
+            del left[operator]
+        _, before, after = operators.difference(texts[m.file], m)
+        if (m.file, before, after) not in equivalent:
+            yield m, texts[m.file]
+
+
+class Records:
+    """What is known about mutants, one JSON object a line."""
+
+    def __init__(self, path, tree):
+        self.path, self.tree, self.known = path, tree, {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                if line.endswith("}"):  # an interruption may have cut the last one
+                    record = json.loads(line)
+                    self.known[record["key"]] = record
+
+    def get(self, key):
+        """A mutant that was found, or does not compile, stays so; another is tried again in another tree."""
+        record = self.known.get(key)
+        return record if record and (record["tree"] == self.tree or record["outcome"] != "survived") else None
+
+    def add(self, record):
+        self.known[record["key"]] = record
+        with self.path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+class Session:
+    def __init__(self, arguments):
+        self.a, self.root = arguments, arguments.root.resolve()
+        self.space = workspace.Workspace(self.root, arguments.own_path)
+        print(f"[mutate] the copy is {self.space.tree}" + ("" if self.space.prefix else ", built at its own path"), flush=True)
+        tree = self.space.prepare()
+        self.space.build_all()
+        self.objects = self.space.objects()
+        self.suite = suite.Suite(self.space, arguments.jobs)
+        self.equivalent = known_equivalents(arguments.equivalent.read_text())
+        self.records = Records(self.space.folder / "known.jsonl", tree)
+        for record in self.records.known.values():
+            if record["outcome"] in FOUND:
+                self.suite.kills[suite.module_of(record["file"])][record["by"]] += 1
+
+    def sources(self):
+        return [name for name in self.space.listed()
+                if name.startswith(("engine/", "plugins/")) and name.endswith(".cpp") and name in self.objects and name.startswith(self.a.only)]
+
+    def run(self):
+        results = []
+        for m, text in drawn(self.root, self.sources(), self.a.seed, self.equivalent):
+            if sum(r["outcome"] != "not compiled" for r in results) == self.a.count:
+                break
+            results.append(self.tried(m, text))
+            self.tell(results)
+        return results
+
+    def tried(self, m, text):
+        key = f"{m.file}:{m.start}:{m.end}:{m.new}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        if known := self.records.get(key):
+            return known
+        line, before, after = operators.difference(text, m)
+        record = {"key": key, "file": m.file, "line": line, "operator": m.operator, "before": before, "after": after, "tree": self.records.tree}
+        started, begun_ns = time.monotonic(), time.time_ns()
+        try:
+            self.space.write(m.file, workspace.PREFIX + operators.apply(text, m))
+            built = self.space.ninja(self.objects[m.file])
+            record["outcome"], record["by"] = self.hunted(m.file, begun_ns) if built else ("not compiled", "")
+        finally:
+            self.space.write(m.file, text)
+        record["seconds"] = round(time.monotonic() - started, 1)
+        self.records.add(record)
+        return record
+
+    def hunted(self, file, begun_ns):
+        if not self.space.ninja(self.suite.runtime):
+            return "killed", "link"  # it compiles, but cannot be linked
+        return self.suite.hunt(file, begun_ns, self.a.seconds)
+
+    def tell(self, results):
+        r = results[-1]
+        n = sum(one["outcome"] != "not compiled" for one in results)
+        by = f" by {r['by']}" if r["outcome"] in FOUND else f" {r['by']}" if r["by"] else ""
+        print(f"[{n}/{self.a.count}] {r['outcome']}{by} ({r['seconds']} s): {r['file']}:{r['line']} {r['operator']}", flush=True)
+
+
+def summary(results, bar):
+    """(text, whether the bar is reached)"""
+    count = collections.Counter(r["outcome"] for r in results)
+    n = len(results) - count["not compiled"]
+    found = sum(count[o] for o in FOUND)
+    lines = []
+    for r in results:
+        if r["outcome"] == "survived":
+            lines += [f"{r['file']}:{r['line']}: survived {r['by']} ({r['operator']})", f"- {r['before']}", f"+ {r['after']}", ""]
+    seconds = sorted(r["seconds"] for r in results if r["outcome"] != "not compiled")
+    lines.append(f"[mutate] {n} mutants: {count['killed']} killed, {count['timed out']} timed out, {count['survived']} survived; "
+                 f"{count['not compiled']} others did not compile")
+    if n == 0:
+        return "\n".join(lines + ["[mutate] nothing was planted"]), False
+    lines.append(f"[mutate] {100 * found / n:.1f} % found, at least {bar:g} % wanted; {seconds[n // 2]:.0f} s for half of them, {sum(seconds) / n:.0f} s on average")
+    if found < n:
+        lines.append(f"[mutate] write a test for each survivor, or add it with the reason to {EQUIVALENT.relative_to(EQUIVALENT.parents[2])}")
+    return "\n".join(lines), 100 * found >= bar * n
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=300, help="for the tests of one mutant")
+    parser.add_argument("--bar", type=float, default=90)
+    parser.add_argument("--only", default="", help="beginning of the files' paths")
+    parser.add_argument("--equivalent", type=pathlib.Path, default=EQUIVALENT)
+    parser.add_argument("--own-path", action="store_true", help="build the copy at its own path, as where mount namespaces are not allowed")
+    arguments = parser.parse_args()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        session = Session(arguments)
+        results = session.run()
+    except KeyboardInterrupt:
+        print("\n[mutate] interrupted; the same command continues", file=sys.stderr)
+        return 130
+    text, reached = summary(results, arguments.bar)
+    print(text)
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The tests of a build, in the order in which they may find a mutant, and their processes."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import threading
+import time
+
+import workspace
+
+# They read sources or install, or need a machine that does nothing else: no mutant of code is for them.
+LEFT_OUT = re.compile(r"structure|install$|mutate|chaos$|hosts$|abi_(headers|baseline|tags|symbols|.*self_test)")
+UNKNOWN_SECONDS = 20.0  # of a test that has not run yet
+
+
+def words(text):
+    """The words of a name in the singular: "plugins/layers/norm" and "unit_layer_items" have one in common."""
+    return {w.removesuffix("s") for w in re.split(r"[^a-z0-9]+", text.lower()) if w}
+
+
+class Test:
+    def __init__(self, entry, build):
+        of = {p["name"]: p["value"] for p in entry["properties"]}
+        self.name, self.command = entry["name"], entry["command"]
+        self.cwd, self.limit = of.get("WORKING_DIRECTORY"), float(of.get("TIMEOUT", 300))
+        self.skipped_code = of.get("SKIP_RETURN_CODE")
+        self.usable = "PASS_REGULAR_EXPRESSION" not in of and not LEFT_OUT.match(self.name)
+        self.set = dict(e.split("=", 1) for e in of.get("ENVIRONMENT", []) if "=" in e)
+        self.unset = [m.split("=", 1)[0] for m in of.get("ENVIRONMENT_MODIFICATION", []) if m.endswith("=unset:")]
+        # What of the build it names: the program, and others in arguments and variables.
+        named = [os.path.relpath(part, build) for word in self.command + list(self.set.values()) for part in word.split(":") if part.startswith(f"{build}/")]
+        self.parts = list(dict.fromkeys(named))
+        self.program = self.parts[0] if self.command[0].startswith(f"{build}/") else None
+
+    def environment(self):
+        env = {k: v for k, v in os.environ.items() if k not in self.unset}
+        return env | self.set
+
+
+class Suite:
+    """The tests of a workspace; jobs: how many run at once."""
+
+    def __init__(self, space, jobs):
+        self.space, self.jobs = space, jobs
+        self.durations_file = space.folder / "durations.json"
+        self.durations = json.loads(self.durations_file.read_text()) if self.durations_file.exists() else {}
+        self.tests = self._listed(space.execute, space.build)
+        # The same tests of the tree itself, which has no mutant.
+        self.clean = {t.name: t for t in self._listed(workspace.run, space.root / "build/dev")}
+        self.targets = space.targets()
+        self.runtime = [out for out, rule in self.targets.items() if re.search("(SHARED|MODULE)_LIBRARY_LINKER", rule)]
+        self.runtime += [out for out in ("bin/plait",) if out in self.targets]
+        self.reliable = {}  # name -> whether it passes without a mutant
+        self.kills = collections.defaultdict(collections.Counter)  # module -> test -> mutants found
+        self.ninja_lock, self.reliable_lock = threading.Lock(), threading.Lock()
+
+    def _listed(self, execute, build):
+        code, output = execute(["ctest", "--test-dir", str(build), "--show-only=json-v1"])
+        if code != 0:
+            raise SystemExit(f"[mutate] ctest does not list the tests of {build}:\n{output[-2000:]}")
+        found = [Test(e, str(build)) for e in json.loads(output[output.index("{"):])["tests"] if e.get("command")]
+        return [t for t in found if t.usable]
+
+    def seconds(self, test):
+        return self.durations.get(test.name, UNKNOWN_SECONDS)
+
+    def ordered(self, file):
+        """The tests, first those of the file's module and those that have found its mutants, cheap ones before costly ones."""
+        module = module_of(file)
+        of_file, of_module = words(file), words(module)
+
+        def score(test):
+            of_test = words(test.name)
+            near = len(of_test & of_file) + (2 if test.name.startswith("unit_") and of_test & of_module else 0)
+            return near + min(4, self.kills[module][test.name])
+
+        return sorted(self.tests, key=lambda t: (-score(t), self.seconds(t), t.name))
+
+    def passes(self, test, execute, limit, stop=None):
+        """(True, False, or None where it ran past the limit; seconds)"""
+        started = time.monotonic()
+        code, _ = execute(test.command, limit, stop, cwd=test.cwd, env=test.environment())
+        spent = time.monotonic() - started
+        return (None if code is None else code in (0, test.skipped_code)), spent
+
+    def is_reliable(self, test):
+        """Whether it passes without a mutant; it runs once. A test that fails anyway finds none."""
+        with self.reliable_lock:
+            if test.name not in self.reliable:
+                clean = self.clean[test.name]
+                self.reliable[test.name], seconds = self.passes(clean, workspace.run, clean.limit)
+                if self.reliable[test.name]:
+                    self._learn(test, seconds)
+                else:
+                    print(f"[mutate] left out, since it fails without a mutant: {test.name}", flush=True)
+        return bool(self.reliable[test.name])
+
+    def _learn(self, test, seconds):
+        self.durations[test.name] = max(round(seconds, 2), self.durations.get(test.name, 0))
+        self.durations_file.write_text(json.dumps(self.durations, indent=1, sort_keys=True))
+
+    def limit(self, test):
+        return max(30.0, 6 * self.seconds(test)) if test.name in self.durations else test.limit
+
+    def hunt(self, file, begun_ns, seconds):
+        """Runs tests until one finds the mutant that is in `file` since begun_ns, or until `seconds` are over: (outcome, the test's name), or
+        ("survived", "42 of 120 tests")."""
+        started, found, n_run, take = time.monotonic(), [], [0], threading.Lock()
+        queue = [t for t in self.ordered(file) if self.reliable.get(t.name, True)]
+        n_all = len(queue)
+
+        def work():
+            while not found:
+                with take:
+                    if not queue or time.monotonic() - started > seconds:
+                        return
+                    test = queue.pop(0)
+                if self._concerned(test, file, begun_ns) and self._finds(test, found):
+                    return
+                n_run[0] += 1
+
+        def guarded():
+            try:
+                work()
+            except BaseException as e:  # for the main thread
+                found.append(e)
+
+        workers = [threading.Thread(target=guarded) for _ in range(self.jobs)]
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        except KeyboardInterrupt as e:
+            found.append(e)  # which stops them
+            raise
+        for e in found:
+            if isinstance(e, BaseException):
+                raise e
+        if not found:
+            return "survived", f"{n_run[0]} of {n_all} tests"
+        self.kills[module_of(file)][found[0][1]] += 1
+        return found[0]
+
+    def _concerned(self, test, file, begun_ns):
+        """Builds what the test needs. A program that is not linked again after a change of the engine does not contain it."""
+        with self.ninja_lock:
+            if not self.space.ninja([p for p in test.parts if p in self.targets] or ["-n"]):
+                raise SystemExit(f"[mutate] the program of {test.name} could not be built:\n{self.space.output[-3000:]}")
+        if test.program is None or not file.startswith("engine/"):
+            return True
+        return (self.space.tree / "build/dev" / test.program).stat().st_mtime_ns >= begun_ns
+
+    def _finds(self, test, found):
+        passed, seconds = self.passes(test, self.space.execute, self.limit(test), stop=lambda: bool(found))
+        if passed:
+            if test.name not in self.durations:
+                self._learn(test, seconds)
+            return False
+        if found or not self.is_reliable(test):
+            return False
+        found.append(("timed out" if passed is None else "killed", test.name))
+        return True
+
+
+def module_of(file):
+    parts = pathlib.PurePosixPath(file).parts
+    return "/".join(parts[:3] if parts[0] == "plugins" else parts[:2])
