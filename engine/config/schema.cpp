@@ -119,7 +119,7 @@ constexpr Key<TopologyConfig> kTopology[] = {
     key<&TopologyConfig::backend>(
         text_option("backend", "\"auto\"",
                     "communication backend; auto picks the fastest that connects all ranks and for "
-                    "which this machine has room (shm: /dev/shm)")),
+                    "which this machine has room (shm: memory)")),
     key<&TopologyConfig::timeout>(at_least(
         real_option("timeout", "60.0",
                     "seconds for one collective, and of silence before a rank counts as lost"),

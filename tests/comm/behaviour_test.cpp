@@ -153,7 +153,7 @@ TEST_SUITE("behaviour") {
         for (Comm* comm : {&one, &two})
           for (uint64_t i = 0; i < kCalls; ++i) {
             float* const memory = comm->memory<float>(kLarge);
-            require(memory, "the group has no memory; is /dev/shm full?");
+            require(memory, "the group has no memory; has the machine too little?");
             data.emplace_back(memory, kLarge);
             calls.push_back(std::make_unique<Call>(
                 *comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, kLarge, data.back().data(),

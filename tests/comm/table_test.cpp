@@ -1,7 +1,6 @@
 // Every kind, type, size and placing, on groups of every size: values, equal bits on all ranks and
 // from time to time, no write outside of `out`, nobody ahead of a barrier.
 #include <doctest/doctest.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -146,11 +145,6 @@ void run_table(Comm& comm, const std::vector<Case>& cases, Shared& shared, bool 
 
 // What is done in place in the group's memory gives the same bits as elsewhere.
 void check_in_memory(const Plugin& plugin, uint32_t ranks, const Shared& elsewhere) {
-  struct statvfs shm {};
-  if (statvfs("/dev/shm", &shm) == 0 && shm.f_bavail * shm.f_frsize < 6 * ranks * kMost) {
-    MESSAGE("not tried in the group's memory: /dev/shm is too small");
-    return;
-  }
   const std::vector<Case> cases = all_cases(ranks);
   Shared shared(cases.size(), ranks);
   CHECK_NOTHROW(expect_all_ok(

@@ -3,12 +3,19 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
+#include <stdexcept>
 #include <thread>
+
+#include "plugins/comm/shm/handover.hpp"
 
 namespace plait::comm_shm {
 
 GroupEndpoint::GroupEndpoint(const Host& host, const plait_comm_setup& setup)
-    : members_("shm", setup), timeout_(setup.timeout), spinner_(more_than_cores(setup.size)) {
+    : members_("shm", setup),
+      timeout_(setup.timeout),
+      connect_timeout_(setup.connect_timeout),
+      spinner_(more_than_cores(setup.size)) {
   for (uint32_t r = 0; r < members_.size; ++r)
     if (members_.hosts[r] != members_.hosts[members_.rank])
       fail(PLAIT_ERR_CONFIG, members_.head() + ": " + members_.names[r] + " runs on host '" +
@@ -19,7 +26,7 @@ GroupEndpoint::GroupEndpoint(const Host& host, const plait_comm_setup& setup)
                                  "topology.backend, such as gloo");
   if (members_.size == 1) return;
   try {
-    rendezvous(Store(host, setup.store), setup.connect_timeout);
+    rendezvous(Store(host, setup.store));
   } catch (const std::exception& e) {
     if (file_) fail_all(e.what());
     throw;
@@ -33,56 +40,85 @@ GroupEndpoint::~GroupEndpoint() {
   wake_others();
 }
 
-void GroupEndpoint::publish_file(const Store& store) {
+bool GroupEndpoint::all_present() const {
+  for (uint32_t r = 0; r < members_.size; ++r)
+    if (is_absent(r)) return false;
+  return true;
+}
+
+void GroupEndpoint::fail_missing() const {
+  const std::string missing =
+      file_ ? members_.list([this](uint32_t r) { return is_absent(r); }) : "";
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%g s", connect_timeout_);
+  fail(PLAIT_ERR_PEER, members_.head() + " did not connect within " + limit +
+                           "; missing: " + (missing.empty() ? members_.names[0] : missing) +
+                           "; check that it is running");
+}
+
+// Rank 0 gives its file to the other ranks.
+void GroupEndpoint::share_file(const Store& store, Clock::time_point deadline) {
+  std::optional<FileServer> server;
   try {
     file_ = std::make_unique<File>(members_);
-  } catch (const Error& e) {
+    server.emplace(file_->fd());
+  } catch (const std::exception& e) {
     store.set("shm", std::string("!") + e.what());
     throw;
   }
-  store.set("shm", file_->name());
+  join();
+  store.set("shm", server->invitation());
+  // A rank that has found the file on another way asks for nothing.
+  while (server->served() + 1 < members_.size && !all_present()) {
+    server->serve(std::chrono::milliseconds(10));
+    check();
+    if (Clock::now() >= deadline) fail_missing();
+  }
 }
 
-void GroupEndpoint::open_file(const Store& store) {
+void GroupEndpoint::open_file(const Store& store, Clock::time_point deadline) {
   const std::string& first = members_.names[0];
   const std::string text =
       store.get("shm", members_.head() + " did not connect; missing: " + first +
                            "; check that it is running");
   if (text.starts_with("!"))
     fail(PLAIT_ERR_PEER, members_.head() + ": " + first + " failed: " + text.substr(1));
-  file_ = std::make_unique<File>(members_, text);
+  try {
+    file_ = std::make_unique<File>(members_, accept_file(text, [&] {
+                                     check();
+                                     if (Clock::now() >= deadline) fail_missing();
+                                   }));
+  } catch (const std::runtime_error& e) {
+    fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[members_.rank] +
+                             " does not get the shared memory of " + first + ": " + e.what());
+  }
+  join();
 }
 
-// Rank 0 waits for all ranks; the others wait until rank 0 says that all have joined.
-void GroupEndpoint::rendezvous(const Store& store, double seconds) {
-  const auto deadline = after(seconds);
-  const uint32_t own = members_.rank;
-  own == 0 ? publish_file(store) : open_file(store);
-  RankState& state = file_->rank_state(own);
+void GroupEndpoint::join() {
+  RankState& state = file_->rank_state(members_.rank);
   uint32_t expected = kExpected;
   ProcessMonitor::record_process(state);
   if (!state.presence.compare_exchange_strong(expected, kJoined))
-    fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[own] +
+    fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[members_.rank] +
                              " has joined already; give each rank its own number");
   wake(0);
-  const auto absent = [&](uint32_t r) { return file_->rank_state(r).presence == kExpected; };
+}
+
+// Rank 0 waits for all ranks; the others wait until rank 0 says that all have joined.
+void GroupEndpoint::rendezvous(const Store& store) {
+  const auto deadline = after(connect_timeout_);
+  const bool first = members_.rank == 0;
+  first ? share_file(store, deadline) : open_file(store, deadline);
   const auto all_joined = [&] {
-    bool all = own == 0 || file_->control().all_joined == 1;
-    for (uint32_t r = 0; all && own == 0 && r < members_.size; ++r) all = !absent(r);
+    const bool all = first ? all_present() : file_->control().all_joined == 1;
     if (!all) check();  // a group that fails right after connecting did connect
     return all;
   };
   wait(all_joined, [&] {
-    if (Clock::now() < deadline) return;
-    const std::string missing = members_.list(absent);
-    char limit[32];
-    std::snprintf(limit, sizeof limit, "%g s", seconds);
-    fail(PLAIT_ERR_PEER, members_.head() + " did not connect within " + limit +
-                             "; missing: " + (missing.empty() ? members_.names[0] : missing) +
-                             "; check that it is running");
+    if (Clock::now() >= deadline) fail_missing();
   });
-  file_->unlink();
-  if (own != 0) return;
+  if (!first) return;
   file_->control().all_joined = 1;
   wake_others();
 }

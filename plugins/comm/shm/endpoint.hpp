@@ -55,15 +55,19 @@ class GroupEndpoint {
   void wait(Ready&& ready, Poll&& poll_peers);
 
  private:
-  void rendezvous(const Store& store, double seconds);
-  void publish_file(const Store& store);
-  void open_file(const Store& store);
+  void rendezvous(const Store& store);
+  void share_file(const Store& store, Clock::time_point deadline);
+  void open_file(const Store& store, Clock::time_point deadline);
+  bool is_absent(uint32_t rank) const { return file_->rank_state(rank).presence == kExpected; }
+  bool all_present() const;
+  void join();
+  [[noreturn]] void fail_missing() const;
   void record_failure(std::string text) noexcept;
   void broadcast_failure(std::string_view text) noexcept;
   std::string received_failure();
 
   const comm_support::Members members_;
-  const double timeout_;
+  const double timeout_, connect_timeout_;
   const Spinner spinner_;
   std::unique_ptr<File> file_;
   ProcessMonitor monitor_;

@@ -3,32 +3,47 @@
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <plait/plugin.hpp>
+#include <utility>
+
+#include "plugins/comm/shm/free_memory.hpp"
 
 namespace plait::comm_shm {
 namespace {
 
 constexpr uint64_t kLargePage = 2 * 1024 * 1024;
 
-std::string random_name() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-    fail(PLAIT_ERR_IO, "[shm] the system provides no random numbers (getrandom)");
-  std::string name = "/plait-";
-  for (const unsigned char byte : bytes) {
-    name += "0123456789abcdef"[byte >> 4];
-    name += "0123456789abcdef"[byte & 15];
-  }
-  return name;
+// Without a name in any file system: it ends with the last process that has it. Its size can only
+// grow, so that no rank's access can fail.
+kit::Fd new_file() {
+#ifndef MFD_NOEXEC_SEAL
+  constexpr unsigned MFD_NOEXEC_SEAL = 8;  // Linux 6.3, which may insist on it
+#endif
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int fd = memfd_create("plait", kFlags | MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) fd = memfd_create("plait", kFlags);
+  if (fd >= 0) fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+  return kit::Fd(fd);
+}
+
+// What has to be done where there is too little.
+std::string remedy(const FreeMemory& found) {
+  return std::string("; ") +
+         (found.of_control_group
+              ? "give the container or job more memory (docker --memory, systemd MemoryMax)"
+              : "free some") +
+         ", lower topology.bucket_mib or the number of ranks, or choose another topology.backend";
+}
+
+std::string where(const FreeMemory& found) {
+  return found.of_control_group ? " left in the control group of this process"
+                                : " available on this machine";
 }
 
 }  // namespace
@@ -40,93 +55,52 @@ std::string in_mib(uint64_t bytes) {
 }
 
 void check_shared_memory(const plait_comm_needs& needs) {
-  // How to get more, as a container's user would type it.
-  const auto remedy = [&](uint64_t mib) {
-    return "; make it larger (containers: --shm-size=" + std::to_string(mib) +
-           "m, otherwise mount -o remount,size=" + std::to_string(mib) +
-           "m /dev/shm) or choose another topology.backend";
-  };
   // A group of a rank has a ring, an extent of small buffers and a part of the control block. A
   // call needs two buffers: other ranks may still be reading the one before. Headers, and extents
   // that small buffers do not fill, take up to an eighth more.
   constexpr uint64_t kGroup = 5 * 256 * 1024;
   const uint64_t bytes = 2 * (needs.bytes + needs.bytes / 8) + needs.groups * kGroup;
-  // As large as Docker's default at least, and with room for what an estimate misses.
-  const uint64_t advised = std::max<uint64_t>(64, std::bit_ceil(bytes * 5 / 4 / (1 << 20) + 1));
-  const std::string name = random_name();
-  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
-  if (fd < 0)
-    fail(PLAIT_ERR_IO, std::string("[shm] no file can be made in shared memory (/dev/shm): ") +
+  if (!new_file())
+    fail(PLAIT_ERR_IO, std::string("[shm] no shared memory can be made (memfd_create): ") +
                            std::strerror(errno) + "; " + in_mib(bytes) + " are needed for " +
-                           std::to_string(needs.ranks) + " ranks" + remedy(advised));
-  struct statvfs about {};
-  const int status = fstatvfs(fd, &about);
-  close(fd);
-  shm_unlink(name.c_str());
-  if (status != 0 || about.f_blocks == 0) return;  // no limit is known
-  const uint64_t found = uint64_t{about.f_bavail} * about.f_frsize;
-  if (bytes <= found) return;
+                           std::to_string(needs.ranks) + " ranks; choose another topology.backend");
+  const FreeMemory found = free_memory();
+  if (bytes <= found.bytes) return;
   fail(PLAIT_ERR_MEMORY, "[shm] " + std::to_string(needs.ranks) + " ranks of this machine need " +
-                             in_mib(bytes) + " of shared memory, found " + in_mib(found) +
-                             " free in /dev/shm" + remedy(advised));
+                             in_mib(bytes) + " of shared memory, found " + in_mib(found.bytes) +
+                             where(found) + remedy(found));
 }
 
-File::File(const comm_support::Members& members) : members_(members), name_(random_name()) {
-  fd_ = shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
-  if (fd_ < 0) fail_system("cannot create a file in shared memory (/dev/shm)", errno);
-  try {
-    const uint64_t bytes = control_bytes(members.size);
-    reserve(0, bytes);
-    control_ = map(0, bytes);
-  } catch (...) {
-    close();
-    throw;
-  }
-  control().end = control_bytes(members.size);
+File::File(const comm_support::Members& members) : members_(members), fd_(new_file()) {
+  if (!fd_) fail_system("cannot make shared memory (memfd_create)", errno);
+  const uint64_t bytes = control_bytes(members.size);
+  reserve(0, bytes);
+  control_ = map(0, bytes);
+  control().end = bytes;
   control().size = members.size;
   control().magic = kMagic;
 }
 
-File::File(const comm_support::Members& members, const std::string& name)
-    : members_(members), name_(name) {
-  fd_ = shm_open(name_.c_str(), O_RDWR, 0);
-  if (fd_ < 0 && errno == ENOENT) {
-    named_ = false;
-    fail(PLAIT_ERR_PEER, members.head() + ": " + members.names[members.rank] +
-                             " does not find the shared memory of " + members.names[0] +
-                             "; that rank has failed, or uses another /dev/shm (containers share "
-                             "one with --ipc)");
-  }
-  if (fd_ < 0) fail_system("cannot open the shared memory of " + members.names[0], errno);
-  try {
-    struct stat about;
-    if (fstat(fd_, &about) || about.st_uid != geteuid())
-      fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
-                               " belongs to another user; run all ranks as one user");
-    control_ = map(0, control_bytes(members.size));
-    if (control().magic != kMagic || control().size != members.size)
-      fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
-                               " is not that of a group of " + std::to_string(members.size) +
-                               "; run the same version on all ranks");
-  } catch (...) {
-    close();
-    throw;
+File::File(const comm_support::Members& members, kit::Fd fd)
+    : members_(members), fd_(std::move(fd)) {
+  struct stat about;
+  if (fstat(fd_.get(), &about) || about.st_uid != geteuid())
+    fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
+                             " belongs to another user; run all ranks as one user");
+  control_ = map(0, control_bytes(members.size));
+  if (control().magic != kMagic || control().size != members.size) {
+    unmap();
+    fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
+                             " is not that of a group of " + std::to_string(members.size) +
+                             "; run the same version on all ranks");
   }
 }
 
-File::~File() { close(); }
+File::~File() { unmap(); }
 
-void File::close() noexcept {
-  unlink();
+void File::unmap() noexcept {
   for (const auto& [at, extent] : extents_) munmap(extent.address, extent.bytes);
   extents_.clear();
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
-void File::unlink() noexcept {
-  if (named_) shm_unlink(name_.c_str());  // another member may have unlinked it already
-  named_ = false;
 }
 
 uint64_t File::grow(uint64_t bytes) {
@@ -172,7 +146,7 @@ void File::give_back(uint64_t at, uint64_t bytes) noexcept {
 }
 
 void File::punch(uint64_t at, uint64_t bytes) const noexcept {
-  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
             static_cast<off_t>(bytes));
 }
 
@@ -181,31 +155,26 @@ void File::take_back(uint64_t before, uint64_t end) noexcept {
   control().end.compare_exchange_strong(end, before);
 }
 
-uint64_t File::free_bytes() const {
-  struct statvfs about {};
-  if (fstatvfs(fd_, &about)) return 0;
-  return about.f_blocks == 0 ? UINT64_MAX : uint64_t{about.f_bavail} * about.f_frsize;
-}
-
 // A store into a page of the file that has no memory would raise SIGBUS, so the memory is reserved
 // now; in blocks, because a signal undoes the reservations of the interrupted call.
 void File::reserve(uint64_t at, uint64_t bytes) {
   constexpr uint64_t kPiece = 64 * 1024 * 1024;
-  int error = 0;
+  // Asked first: a control group kills a process that takes more than its limit.
+  const FreeMemory free = free_memory();
+  int error = bytes <= free.bytes ? 0 : ENOMEM;
   for (uint64_t done = 0; done < bytes && error == 0; done += kPiece) {
     const uint64_t piece = std::min(kPiece, bytes - done);
-    do error = posix_fallocate(fd_, static_cast<off_t>(at + done), static_cast<off_t>(piece));
+    do error = posix_fallocate(fd_.get(), static_cast<off_t>(at + done), static_cast<off_t>(piece));
     while (error == EINTR);
   }
   if (error == 0) return;
   punch(at, bytes);
   if (error != ENOSPC && error != ENOMEM && error != EFBIG)
-    fail_system("cannot reserve memory of /dev/shm", error);
-  fail(PLAIT_ERR_MEMORY,
-       members_.head() + " needs " + in_mib(bytes) + " more of shared memory, found " +
-           in_mib(free_bytes()) +
-           " free in /dev/shm; make it larger (mount -o remount,size=..., containers: --shm-size)"
-           " or choose another topology.backend");
+    fail_system("cannot reserve shared memory", error);
+  const FreeMemory found = free_memory();
+  fail(PLAIT_ERR_MEMORY, members_.head() + " needs " + in_mib(bytes) +
+                             " more of shared memory, found " + in_mib(found.bytes) + where(found) +
+                             remedy(found));
 }
 
 char* File::map(uint64_t at, uint64_t bytes) {
@@ -215,7 +184,7 @@ char* File::map(uint64_t at, uint64_t bytes) {
     fail(PLAIT_ERR_PEER, members_.head() + ": an extent of shared memory has changed size");
   }
   struct stat about;
-  if (fstat(fd_, &about)) fail_system("cannot get the size of shared memory", errno);
+  if (fstat(fd_.get(), &about)) fail_system("cannot get the size of shared memory", errno);
   const auto length = static_cast<uint64_t>(about.st_size);
   if (at % kGranularity || at > length || bytes > length - at)
     fail(PLAIT_ERR_PEER, members_.head() + ": a rank refers to shared memory that does not exist");
@@ -228,7 +197,7 @@ char* File::map(uint64_t at, uint64_t bytes) {
 // NULL: errno has the reason.
 char* File::try_map(uint64_t at, uint64_t bytes) const {
   const auto map = [&](void* where, int how) {
-    return mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | how, fd_,
+    return mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | how, fd_.get(),
                 static_cast<off_t>(at));
   };
   void* address;

@@ -1,6 +1,6 @@
-// The file in shared memory (/dev/shm) of one group, as one rank holds it. It has a name only until
-// all members have opened it, so nothing is left when the last member ends, however it ends. The
-// file grows at its end; a rank maps the new parts on demand. [thread: any]
+// The shared memory of one group, as one rank holds it: a file without a name (memfd), so that nothing
+// is left when the last member ends, however it ends, and the size of /dev/shm is no limit. The file
+// grows at its end; a rank maps the new parts on demand. [thread: any]
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "kit/fd.hpp"
 #include "plugins/comm/members.hpp"
 #include "plugins/comm/shm/layout.hpp"
 
@@ -15,22 +16,21 @@ namespace plait::comm_shm {
 
 std::string in_mib(uint64_t bytes);  // "1.5 MiB"
 
-// Throws PLAIT_ERR_IO if no file can be made in /dev/shm, PLAIT_ERR_MEMORY if it has no room for
-// `needs`.
+// Throws PLAIT_ERR_IO if no shared memory can be made, PLAIT_ERR_MEMORY if this machine, or the
+// control group of this process, has no room for `needs`.
 void check_shared_memory(const plait_comm_needs& needs);
 
 class File {
  public:
   // Rank 0: creates a file with a zeroed control block.
   explicit File(const comm_support::Members& members);
-  // The other ranks: opens the file. Throws PLAIT_ERR_PEER if it does not belong to this group.
-  File(const comm_support::Members& members, const std::string& name);
+  // The other ranks, with rank 0's file. Throws PLAIT_ERR_PEER if it does not belong to this group.
+  File(const comm_support::Members& members, kit::Fd fd);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  const std::string& name() const { return name_; }
-  void unlink() noexcept;  // removes the name; may be called again
+  int fd() const { return fd_.get(); }
   Control& control() const { return *reinterpret_cast<Control*>(control_); }
   RankState& rank_state(uint32_t rank) const {
     return reinterpret_cast<RankState*>(control_ + kRankStatesAt)[rank];
@@ -46,8 +46,6 @@ class File {
   uint64_t grow(uint64_t bytes);
   // Likewise, for tensors: on the largest pages that the machine provides.
   uint64_t grow_for_tensors(uint64_t bytes);
-  // Free space of /dev/shm in bytes.
-  uint64_t free_bytes() const;
   // Returns memory that only this rank knows of to the system.
   void give_back(uint64_t at, uint64_t bytes) noexcept;
   // Address of bytes [at, at + bytes) of the file, multiples of kGranularity; always the same for
@@ -64,12 +62,10 @@ class File {
     char* address;
     uint64_t bytes;
   };
-  void close() noexcept;
+  void unmap() noexcept;
 
   const comm_support::Members& members_;
-  std::string name_;
-  bool named_ = true;
-  int fd_ = -1;
+  const kit::Fd fd_;
   char* control_ = nullptr;
   std::mutex mutex_;
   std::map<uint64_t, Extent> extents_;  // by offset; guarded by the lock

@@ -8,12 +8,6 @@
 namespace plait::comm_shm {
 namespace {
 
-// 0 where it is unknown.
-uint64_t pid_namespace() {
-  struct stat about;
-  return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
-}
-
 int open_process([[maybe_unused]] uint64_t id) {
 #ifdef SYS_pidfd_open
   return static_cast<int>(
@@ -24,6 +18,11 @@ int open_process([[maybe_unused]] uint64_t id) {
 }
 
 }  // namespace
+
+uint64_t pid_namespace() {
+  struct stat about;
+  return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
+}
 
 ProcessMonitor::~ProcessMonitor() {
   for (const int fd : fds_)

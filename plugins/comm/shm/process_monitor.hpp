@@ -8,6 +8,9 @@
 
 namespace plait::comm_shm {
 
+// Two processes with the same one know each other by the same process ids; 0 where it is unknown.
+uint64_t pid_namespace();
+
 class ProcessMonitor {
  public:
   ProcessMonitor() = default;

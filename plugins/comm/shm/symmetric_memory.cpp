@@ -1,5 +1,7 @@
 #include "plugins/comm/shm/symmetric_memory.hpp"
 
+#include "plugins/comm/shm/free_memory.hpp"
+
 namespace plait::comm_shm {
 namespace {
 
@@ -11,15 +13,16 @@ constexpr uint64_t kNoMemory = 0;  // the control block is at offset 0
 // buffers and rings, also of other groups of the machine that allocate at the same time.
 bool SymmetricMemory::has_space(const Host& host, uint64_t bytes) {
   const comm_support::Members& members = endpoint_.members();
-  const uint64_t free = endpoint_.file().free_bytes();
+  const FreeMemory found = free_memory();
+  const uint64_t free = found.bytes;
   if (bytes <= free / 4 / members.size) return true;
   if (members.rank == 0)
     host.log(PLAIT_LOG_WARN,
              members.head() + ": using the slower copying path: reducing in place needs " +
                  std::to_string(members.size) + " times " + in_mib(bytes) +
                  ", more than a quarter of the " + in_mib(free) +
-                 " free in /dev/shm; make it larger (mount -o remount,size=..., containers: "
-                 "--shm-size)");
+                 (found.of_control_group ? " left in the control group of this process"
+                                         : " available on this machine"));
   return false;
 }
 
@@ -28,7 +31,7 @@ uint64_t SymmetricMemory::allocate(const Host& host, uint64_t bytes) {
   File& file = endpoint_.file();
   try {
     const uint64_t at = file.grow_for_tensors(bytes);
-    if (file.free_bytes() / endpoint_.members().size >= bytes) return at;
+    if (free_memory().bytes / endpoint_.members().size >= bytes) return at;
     file.give_back(at, bytes);
   } catch (const Error& e) {
     host.log(PLAIT_LOG_WARN, e.what());
@@ -61,7 +64,7 @@ void* SymmetricMemory::make(const Host& host, uint64_t bytes) {
     if (own != kNoMemory) file.give_back(own, whole);
     if (members.rank == 0)
       host.log(PLAIT_LOG_WARN, members.head() +
-                                   ": using the slower copying path: /dev/shm has no space for " +
+                                   ": using the slower copying path: there is no memory for " +
                                    what + " per rank");
     return nullptr;
   }
