@@ -21,27 +21,19 @@ bool ends_torn(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string run,
+NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,
                            int batch_ms)
-    : path_(path),
+    : torn_(ends_torn(files, path)),
+      file_(files, path, "lines", log),
       run_(std::move(run)),
       batch_ns_(static_cast<uint64_t>(batch_ms > 0 ? batch_ms : 0) * 1'000'000u),
       last_write_(monotonic_ns()),
       line_(kLineBytes) {
-  const bool torn = ends_torn(files, path);
-  file_ = files.open(path, OpenMode::kAppend);
-  if (torn) file_->write("\n");
+  if (torn_) file_.write("\n", 0);
   if (batch_ns_ > 0) gathered_.reserve(kGatherBytes);
 }
 
-NdjsonWriter::~NdjsonWriter() {
-  try {
-    flush();
-    file_->close();
-  } catch (const Error&) {
-    // A destructor cannot report errors.
-  }
-}
+NdjsonWriter::~NdjsonWriter() { flush(); }
 
 void NdjsonWriter::begin() {
   line_.clear();
@@ -55,23 +47,21 @@ void NdjsonWriter::finish() {
   line_.end_line();
   const std::string_view line = line_.text();
   if (line_.full())
-    fail_invalid("[metrics] a line for " + path_ +
+    fail_invalid("[metrics] a line for " + file_.path() +
                  " needs more than 16 KiB; log fewer or shorter values");
-  if (batch_ns_ == 0) return file_->write(line);
+  if (batch_ns_ == 0) return file_.write(line, 1);
   if (gathered_.size() + line.size() > kGatherBytes) flush();
   gathered_.append(line);
+  ++n_gathered_;
   if (monotonic_ns() - last_write_ >= batch_ns_) flush();
 }
 
 void NdjsonWriter::flush() {
   if (gathered_.empty()) return;
-  // Cleared first: if the write were repeated after a failure, lines could appear twice.
-  struct Clear {
-    std::string& text;
-    ~Clear() { text.clear(); }
-  } clear{gathered_};
   last_write_ = monotonic_ns();
-  file_->write(gathered_);
+  file_.write(gathered_, n_gathered_);
+  gathered_.clear();
+  n_gathered_ = 0;
 }
 
 namespace {

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/observe/appended_file.hpp"
 #include "engine/observe/json_line.hpp"
 
 namespace plait::observe {
@@ -52,11 +53,13 @@ class NdjsonWriter {
   static constexpr int kSchema = 1;
 
   // batch_ms > 0: lines are collected for that long and written together. 0: one write per line.
-  // If an earlier process left an incomplete last line, a newline is written first.
-  NdjsonWriter(FileSystem& files, const std::string& path, std::string run, int batch_ms = 0);
-  ~NdjsonWriter();  // writes collected lines and ignores errors: call flush() to see them
+  // If an earlier process left an incomplete last line, a newline is written first. log: is told of
+  // errors of writing, which are not thrown (appended_file.hpp). Errors: PLAIT_ERR_IO.
+  NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,
+               int batch_ms = 0);
+  ~NdjsonWriter();  // writes collected lines
 
-  // Does not allocate. Errors: PLAIT_ERR_IO; PLAIT_ERR_INVALID when a line is over 16 KiB.
+  // Does not allocate. Errors: PLAIT_ERR_INVALID when a line is over 16 KiB.
   void step(const StepRecord& record);
   // {"schema":1,"run":...,"event":event,"step":...,"time":..., values...}; event: "evaluate",
   // "checkpoint", "checkpoint_failed" (the text "error"), "statistics" (the text "tensor"), "stop".
@@ -70,12 +73,14 @@ class NdjsonWriter {
  private:
   void begin();
   void finish();
-  std::unique_ptr<OutputFile> file_;
-  std::string path_, run_;
+  bool torn_;
+  AppendedFile file_;
+  std::string run_;
   uint64_t batch_ns_;
   uint64_t last_write_ = 0;
   JsonLine line_;
   std::string gathered_;
+  int64_t n_gathered_ = 0;
 };
 
 }  // namespace plait::observe

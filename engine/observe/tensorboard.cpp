@@ -49,25 +49,18 @@ std::string fresh_path(FileSystem& files, const std::string& folder, double unix
 }  // namespace
 
 TensorBoardWriter::TensorBoardWriter(FileSystem& files, const std::string& folder,
-                                     double unix_seconds)
-    : path_(fresh_path(files, folder, unix_seconds)), last_write_(monotonic_ns()) {
+                                     double unix_seconds, Log& log)
+    : file_(files, fresh_path(files, folder, unix_seconds), "records", log),
+      last_write_(monotonic_ns()) {
   buffer_.reserve(kReserve);
   event_.reserve(1024);
-  file_ = files.open(path_, OpenMode::kCreate);
   begin_event(event_, unix_seconds, 0);
   put_bytes(event_, 3, "brain.Event:2");
   record(event_);
   flush();
 }
 
-TensorBoardWriter::~TensorBoardWriter() {
-  try {
-    flush();
-    file_->close();
-  } catch (const Error&) {
-    // A destructor cannot report errors.
-  }
-}
+TensorBoardWriter::~TensorBoardWriter() { flush(); }
 
 // length u64 | masked CRC of the length | payload | masked CRC of the payload
 void TensorBoardWriter::record(std::string_view event) {
@@ -84,13 +77,10 @@ void TensorBoardWriter::record(std::string_view event) {
 
 void TensorBoardWriter::flush() {
   if (buffer_.empty()) return;
-  struct Clear {
-    std::string& text;
-    ~Clear() { text.clear(); }
-  } clear{buffer_};
-  pending_ = 0;
   last_write_ = monotonic_ns();
-  file_->write(buffer_);
+  file_.write(buffer_, pending_);
+  buffer_.clear();
+  pending_ = 0;
 }
 
 // Event{wall_time, step, summary = 5{value = 1{tag = 1, simple_value = 2 float}}}

@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/observe/appended_file.hpp"
 
 namespace plait::observe {
 
@@ -21,12 +22,13 @@ uint32_t masked_crc32c(const void* data, size_t size);
 class TensorBoardWriter {
  public:
   // Creates `events.out.tfevents.<unix seconds>.<host>.<pid>.<n>` in the folder.
-  TensorBoardWriter(FileSystem& files, const std::string& folder, double unix_seconds);
-  ~TensorBoardWriter();  // writes collected records and ignores errors: call flush() to see them
+  // log: is told of errors of writing, which are not thrown (appended_file.hpp). Errors:
+  // PLAIT_ERR_IO.
+  TensorBoardWriter(FileSystem& files, const std::string& folder, double unix_seconds, Log& log);
+  ~TensorBoardWriter();  // writes collected records
 
   // Tags like "train/loss": the part before the slash forms a group. Does not allocate. Written
   // after a second or 100 records.
-  // Errors: PLAIT_ERR_IO.
   void scalar(std::string_view tag, int64_t step, double unix_seconds, double value);
   // Markdown.
   void text(std::string_view tag, int64_t step, double unix_seconds, std::string_view markdown);
@@ -38,13 +40,12 @@ class TensorBoardWriter {
   void hparams(const std::map<std::string, std::string>& settings, double unix_seconds);
   void end_of_run(bool succeeded, double unix_seconds);
   void flush();
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
 
  private:
   void record(std::string_view event);
   void hparams_value(std::string_view tag, std::string_view data, double unix_seconds);
-  std::unique_ptr<OutputFile> file_;
-  std::string path_;
+  AppendedFile file_;
   std::string buffer_;  // records not yet written
   std::string event_;   // scratch
   int pending_ = 0;

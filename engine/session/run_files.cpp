@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
@@ -91,8 +92,8 @@ std::unique_ptr<observe::WandbWriter> wandb_of(const plan::Plan& plan, const obs
 RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log)
     : lock_(lock_of(settings, files)),
       dir_(open_dir(plan, settings, files)),
-      metrics_(files, dir_.metrics_path(), dir_.id()),
-      events_(files, dir_.path(), unix_seconds()),
+      metrics_(files, dir_.metrics_path(), dir_.id(), log),
+      events_(files, dir_.path(), unix_seconds(), log),
       wandb_(wandb_of(plan, dir_, files)),
       files_(files),
       checkpoints_(files, dir_.checkpoint_folder(),
@@ -111,7 +112,7 @@ observe::NdjsonWriter& RunFiles::statistics(int64_t from_step) {
   if (statistics_) return *statistics_;
   const std::string path = join_path(dir_.path(), "statistics.ndjson");
   const bool continues = files_.exists(path);
-  statistics_ = std::make_unique<observe::NdjsonWriter>(files_, path, dir_.id());
+  statistics_ = std::make_unique<observe::NdjsonWriter>(files_, path, dir_.id(), log_);
   if (continues) statistics_->resume(from_step, unix_seconds());
   return *statistics_;
 }
@@ -140,7 +141,15 @@ RankLog::~RankLog() {
 }
 
 void RunFiles::status(const observe::RunStatus& s) {
-  dir_.write_status(s);
+  try {
+    dir_.write_status(s);
+    if (std::exchange(status_failed_, false))
+      log_.warn("[run] status.json of " + dir_.path() + " is written again");
+  } catch (const Error& e) {
+    if (!std::exchange(status_failed_, true))
+      log_.warn("[run] status.json of " + dir_.path() + " is out of date: " + e.text() +
+                "\nThe run continues");
+  }
   if (s.state == observe::kRunning) return;
   const bool done = s.state == observe::kDone;
   events_.end_of_run(done, unix_seconds());

@@ -44,7 +44,8 @@ class RunFiles {
   void flush_scalars();
   // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
-  // Also tells TensorBoard and Weights & Biases how the run ended.
+  // Also tells TensorBoard and Weights & Biases how the run ended. That the file cannot be written is
+  // a warning.
   void status(const observe::RunStatus& s);
   // The step should write event records: the first 1,000 always, which is as many as TensorBoard
   // keeps, then 20 times a second at most.
@@ -64,6 +65,7 @@ class RunFiles {
   int listener_ = -1;
   double last_event_ = 0;
   int64_t n_events_ = 0;
+  bool status_failed_ = false;
 };
 
 // log/rank-N.log of a rank other than the one that writes all other files of the run.

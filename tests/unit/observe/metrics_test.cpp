@@ -41,7 +41,7 @@ std::vector<nlohmann::json> lines_of(const std::string& text) {
 TEST_CASE("a step is one line with the fixed keys in their order") {
   const TempFolder folder;
   {
-    NdjsonWriter writer(folder.files(), folder / "m", "mnist/x");
+    NdjsonWriter writer(folder.files(), folder / "m", "mnist/x", no_log());
     writer.step(record(1));
   }
   CHECK(folder.read("m") ==
@@ -61,7 +61,7 @@ TEST_CASE("what is not known of a step has no key") {
   r.grad_norm_clipped = 1;
   r.skipped_steps = 2;
   {
-    NdjsonWriter writer(folder.files(), folder / "m", "r");
+    NdjsonWriter writer(folder.files(), folder / "m", "r", no_log());
     writer.step(r);
     r.tflops_full = 1;
     r.mfu_full = 0.5;
@@ -87,7 +87,7 @@ TEST_CASE("what is not known of a step has no key") {
 
 TEST_CASE("without gathering each line is in the file at once") {
   const TempFolder folder;
-  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log());
   for (int64_t step = 1; step <= 5; ++step) {
     writer.step(record(step));
     CHECK(lines_of(folder.read("m")).size() == static_cast<size_t>(step));
@@ -97,7 +97,7 @@ TEST_CASE("without gathering each line is in the file at once") {
 TEST_CASE("gathered lines go out on flush and at the end") {
   const TempFolder folder;
   {
-    NdjsonWriter writer(folder.files(), folder / "m", "r", 3'600'000);
+    NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 3'600'000);
     writer.step(record(1));
     CHECK(folder.read("m").empty());
     writer.flush();
@@ -112,7 +112,7 @@ TEST_CASE("gathered lines go out on flush and at the end") {
 TEST_CASE(
     "values that are not finite are texts, skipped steps say so, and there may be more values") {
   const TempFolder folder;
-  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log());
   StepRecord r = record(7);
   r.loss = std::numeric_limits<double>::quiet_NaN();
   r.grad_norm = -std::numeric_limits<double>::infinity();
@@ -129,7 +129,7 @@ TEST_CASE(
 
 TEST_CASE("events have a name") {
   const TempFolder folder;
-  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log());
   const NamedValue values[] = {{"loss", 0.25}, {"accuracy", 0.975}};
   writer.event("evaluate", 100, 1.5e9, values);
   writer.event("stop", 101, 1.5e9, {}, "reason", "a \"signal\"");
@@ -146,8 +146,8 @@ TEST_CASE("events have a name") {
 TEST_CASE("a new writer appends, after a torn line on a line of its own") {
   const TempFolder folder;
   folder.files().replace(folder / "m", "{\"step\":1}\n{\"st");
-  { NdjsonWriter(folder.files(), folder / "m", "r").step(record(2)); }
-  { NdjsonWriter(folder.files(), folder / "m", "r").step(record(3)); }
+  { NdjsonWriter(folder.files(), folder / "m", "r", no_log()).step(record(2)); }
+  { NdjsonWriter(folder.files(), folder / "m", "r", no_log()).step(record(3)); }
   const auto lines = plait::split(folder.read("m"), '\n');
   REQUIRE(lines.size() >= 4);
   CHECK(lines[1] == "{\"st");
@@ -157,7 +157,7 @@ TEST_CASE("a new writer appends, after a torn line on a line of its own") {
 
 TEST_CASE("a line that is too long is refused, the next one goes through") {
   const TempFolder folder;
-  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log());
   const std::string huge(20000, 'x');
   CHECK_THROWS_AS(writer.event("stop", 1, 0, {}, "reason", huge), plait::Error);
   writer.step(record(1));

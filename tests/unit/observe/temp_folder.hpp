@@ -6,6 +6,13 @@
 #include <string>
 
 #include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+
+// For writers whose warnings a test does not read.
+inline plait::Log& no_log() {
+  static plait::Log none;
+  return none;
+}
 
 class TempFolder {
  public:

@@ -105,7 +105,7 @@ TEST_CASE("an event file begins with its version and holds scalars") {
   const TempFolder folder;
   std::string path;
   {
-    TensorBoardWriter writer(folder.files(), folder.path(), 1700000000.5);
+    TensorBoardWriter writer(folder.files(), folder.path(), 1700000000.5, no_log());
     path = writer.path();
     CHECK(path.find("/events.out.tfevents.1700000000.") != std::string::npos);
     writer.scalar("train/loss", 300, 1700000001.25, 0.5);
@@ -125,7 +125,7 @@ TEST_CASE("an event file begins with its version and holds scalars") {
 
 TEST_CASE("long tags and texts are encoded with lengths of several bytes") {
   const TempFolder folder;
-  TensorBoardWriter writer(folder.files(), folder.path(), 1.0);
+  TensorBoardWriter writer(folder.files(), folder.path(), 1.0, no_log());
   const std::string tag(300, 't'), code = "a = 1\nb = \"```\"\n";
   writer.scalar(tag, 1, 1.0, 1.0);
   writer.fenced("experiment", 0, 1.0, "toml", code);
@@ -146,7 +146,8 @@ TEST_CASE("long tags and texts are encoded with lengths of several bytes") {
 
 TEST_CASE("records go out after a hundred, and each writer has a file of its own") {
   const TempFolder folder;
-  TensorBoardWriter a(folder.files(), folder.path(), 5.0), b(folder.files(), folder.path(), 5.0);
+  TensorBoardWriter a(folder.files(), folder.path(), 5.0, no_log()),
+      b(folder.files(), folder.path(), 5.0, no_log());
   CHECK(a.path() != b.path());
   for (int i = 0; i < 250; ++i) a.scalar("x", i, 5.0, i);
   CHECK(records_of(folder.files().read_all(a.path(), 1u << 20)).size() >= 201);
@@ -156,7 +157,7 @@ TEST_CASE("records go out after a hundred, and each writer has a file of its own
 
 TEST_CASE("settings and the end of a run, as TensorBoard's HParams page reads them") {
   const TempFolder folder;
-  TensorBoardWriter writer(folder.files(), folder.path(), 5.0);
+  TensorBoardWriter writer(folder.files(), folder.path(), 5.0, no_log());
   writer.hparams({{"batch.global", "16"},
                   {"optimizer.learning_rate", "1e-3"},
                   {"optimizer.type", "\"adamw\""},

@@ -1,7 +1,10 @@
 // How a session uses the folder that was named for its run.
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.hpp"
 #include "tests/unit/session/sessions.hpp"
@@ -50,6 +53,75 @@ TEST_CASE("a start that ends while it makes the folder leaves one in which the n
       CHECK(name.find(".tmp-") == std::string::npos);
   }
   CHECK(unfinished > 10);
+}
+
+// Files of a run besides its checkpoints.
+bool is_record(const std::string& path) {
+  const std::string name = name_of(path);
+  return name == "metrics.ndjson" || name.starts_with("events.") ||
+         path.find("status.json") != std::string::npos;
+}
+
+TEST_CASE("a disk that is full for a while costs a run nothing, and each file is told of once") {
+  const Folder folder;
+  const std::string dir = folder / "run";
+  std::atomic<bool> full{false};
+  HookedFiles files([&](const std::string& what, const std::string& path) {
+    if (full && is_record(path)) fail_io("[test] " + what + " '" + path + "'", ENOSPC);
+  });
+  session::Settings settings;
+  settings.run_dir = dir;
+  settings.on_step = [&](const session::StepResult& r) {
+    full = r.step >= 3 && r.step < 9;
+    return false;
+  };
+  std::vector<std::string> lines;
+  {
+    const Rank rank({"checkpoint.every=4", "run.log_every=1"}, files, settings);
+    CHECK(rank.session->run().step == 12);
+    lines = rank.lines;
+  }
+  const auto told = [&](const std::string& name, const std::string& what) {
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(name) != std::string::npos && line.find(what) != std::string::npos;
+    });
+  };
+  for (const std::string name : {"metrics.ndjson", "status.json"}) {
+    CAPTURE(name);
+    CHECK(told(name, "The run continues") == 1);
+    CHECK(told(name, "is written again") == 1);
+  }
+  std::ifstream metrics(dir + "/metrics.ndjson");
+  std::vector<int64_t> steps;
+  for (std::string line; std::getline(metrics, line);)
+    if (const auto json = nlohmann::json::parse(line); !json.contains("event"))
+      steps.push_back(json.at("step"));
+  CHECK(steps == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  CHECK(nlohmann::json::parse(files.read_all(dir + "/status.json", 1 << 16)).at("state") == "done");
+  CHECK(steps_of(dir).back() == 12);
+}
+
+TEST_CASE("a disk that stays full ends no rank") {
+  const Folder folder;
+  const std::string dir = folder / "run";
+  std::atomic<bool> full{false};
+  HookedFiles files([&](const std::string& what, const std::string& path) {
+    if (full && is_record(path)) fail_io("[test] " + what + " '" + path + "'", ENOSPC);
+  });
+  const auto outcomes = run_all(
+      {"topology.data=2", "run.log_every=1"}, 2, dir, [&](int) -> FileSystem& { return files; },
+      [&](int rank, session::Settings& s) {
+        if (rank == 0)
+          s.on_step = [&](const session::StepResult& r) {
+            full = r.step >= 3;
+            return false;
+          };
+      });
+  for (const Outcome& o : outcomes) {
+    CHECK(o.error == "");
+    CHECK(o.last.step == 12);
+  }
+  CHECK(steps_of(dir).back() == 12);
 }
 
 TEST_CASE("a folder that holds something else is refused, and stays as it is") {
