@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -119,6 +120,11 @@ class Sweep(Case):
         end = time.monotonic() + TIME
         while not all(file.exists() and file.stat().st_size for file in metrics) and time.monotonic() < end:
             time.sleep(0.05)
+        # Meanwhile nobody else trains in its folder.
+        before = (self.folder / "i/sweep.json").read_text()
+        for second in (["run.steps=3000000", *words], ["run.seed=7,8", "--dir", "i"]):
+            self.fails(3, ["sweep", "t.toml", *second], f"the sweep in 'i' is in use by host {socket.gethostname()}, process {sweep.pid}; ", "--dir")
+        self.assertEqual((self.folder / "i/sweep.json").read_text(), before)
         sweep.send_signal(signal.SIGTERM)
         out, err = sweep.communicate(timeout=TIME)
         self.assertEqual(sweep.returncode, 4, out + err)

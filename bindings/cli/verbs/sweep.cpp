@@ -11,12 +11,14 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/cores.hpp"
 #include "bindings/cli/metrics.hpp"
 #include "bindings/cli/run_record.hpp"
+#include "bindings/cli/sweep/lock.hpp"
 #include "bindings/cli/sweep/pool.hpp"
 #include "bindings/cli/sweep/trials.hpp"
 #include "bindings/cli/table.hpp"
@@ -79,6 +81,7 @@ class Sweep {
   const SweepArguments& a_;
   SweepSpace space_;
   std::string folder_, metric_;
+  std::optional<SweepLock> lock_;
   int64_t steps_ = 0;  // of --halving
   std::vector<Trial> trials_;
   Json record_;  // sweep.json
@@ -189,6 +192,7 @@ void Sweep::open_record(const Json& values) {
   const std::string path = folder_ + "/sweep.json";
   std::error_code error;
   fs::create_directories(folder_, error);
+  lock_.emplace(folder_);
   std::ifstream file(path);
   if (!file) return write_record();
   const std::string text{std::istreambuf_iterator<char>(file), {}};
