@@ -25,6 +25,7 @@ namespace plait::runtime {
 struct ControlTimes {
   double heartbeat = 1;       // between heartbeats; a quarter of the timeout if that is less
   double authentication = 5;  // for a connection to prove that it knows the secret
+  double notice = 10;         // before rank 0 says, once, which ranks it still waits for
   double leave = 3;           // between the first rank that leaves and the last
   double linger = 5;          // how long rank 0 serves ranks that stay when it leaves
   double late = 1;            // how long it tells ranks that come late why the rendezvous failed

@@ -25,11 +25,10 @@ int main(int argc, char** argv) {
   settings.relay = [](std::string_view line) {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   };
-  std::vector<FailureReport> reports;
+  Reports reports;
   settings.reports = ends[0];
-  settings.on_report = [&](std::string_view line) {
-    if (auto report = from_line(line)) reports.push_back(*report);
-  };
+  settings.on_report = [&](std::string_view line) { reports.add(line); };
+  settings.is_silent = [&](size_t worker) { return reports.is_silent(worker); };
   settings.on_started = [] { std::fprintf(stderr, "started\n"); };
   std::vector<Worker> workers;
   const std::vector<int> cores = allowed_cores();
@@ -44,7 +43,7 @@ int main(int argc, char** argv) {
     workers.push_back(w);
   }
   const WatchResult result = watch(workers, settings);
-  const JobOutcome outcome = find_root_cause(result, reports, settings.grace);
+  const JobOutcome outcome = find_root_cause(result, reports.failures(), settings.grace);
   nlohmann::ordered_json codes = nlohmann::ordered_json::array();
   for (const ProcessExit& e : result.exits) codes.push_back(e.code);
   const nlohmann::ordered_json all = {{"codes", codes},

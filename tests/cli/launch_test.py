@@ -12,6 +12,7 @@ import unittest
 PROBE = os.environ["PLAIT_LAUNCH_PROBE"]
 TIME = 60  # seconds for anything; the machine may be busy
 WORKS = 'trap "exit 4" INT TERM; echo ready; while :; do sleep 0.05; done'  # saves and ends when asked to
+CONNECTED = """echo '{"connected":true}' >&$REPORTS; """  # from now on ranks notice by themselves that one is lost
 DEAF = 'trap "" INT TERM; echo ready; while :; do sleep 0.05; done'
 
 
@@ -108,7 +109,7 @@ class Failures(Launch):
 
     def test_others_may_end_by_themselves(self):
         wait = "while [ ! -e gone ]; do sleep 0.05; done; sleep 0.2; "
-        result, _, _ = self.all(wait + "exit 1", "touch gone; kill -9 $$", wait + "exit 3")
+        result, _, _ = self.all(wait + "exit 1", CONNECTED + "touch gone; kill -9 $$", wait + "exit 3")
         self.assertEqual(result["codes"], [1, 137, 3])
         self.assertEqual((result["code"], result["rank"]), (137, 1))
         self.assertIn("rank 1 failed first: it was killed by signal 9 (Killed)", result["text"])
@@ -118,7 +119,7 @@ class Failures(Launch):
         def report(rank, code, text):
             line = json.dumps({"rank": rank, "code": code, "seconds": 100 + rank, "text": text})
             return f"printf '%s\\n' '{line}' >&$REPORTS; "
-        result, _, _ = self.all(report(0, 13, "rank 2 aborted") + "exit 1", "sleep 0.3; exit 1", report(2, 6, "[data] no file\n more") + "sleep 0.6; exit 3")
+        result, _, _ = self.all(CONNECTED + report(0, 13, "rank 2 aborted") + "exit 1", "sleep 0.3; exit 1", report(2, 6, "[data] no file\n more") + "sleep 0.6; exit 3")
         self.assertEqual((result["code"], result["rank"], result["codes"]), (3, 2, [1, 1, 3]))
         self.assertEqual(result["text"], "[launch] rank 2 failed first: [data] no file")
 
@@ -132,6 +133,22 @@ class Failures(Launch):
     def test_a_report_that_is_none(self):
         result, _, _ = self.all('echo "{}" >&$REPORTS; echo nonsense >&$REPORTS; exit 9')
         self.assertEqual(result["code"], 9)
+
+    def test_who_cannot_know_is_ended_soon(self):
+        """A worker that is killed before all are connected, or ends without a report: nothing tells the others, which would wait for long."""
+        for end, code in (("kill -9 $$", 137), ("exit 3", 3)):
+            result, _, _ = self.all("exec sleep 1000", f"sleep 0.2; {end}", "exec sleep 1000", linger=1000)
+            self.assertEqual(result["codes"], [143, code, 143])
+            self.assertEqual((result["code"], result["rank"]), (code, 1))
+            self.assertIn("[launch] rank 1 failed first: it ", result["text"])
+
+    def test_who_knows_ends_by_itself(self):
+        report = json.dumps({"rank": 1, "code": 6, "seconds": 1, "text": "no file"})
+        for before, end in ((CONNECTED, "kill -9 $$"), ("", f"printf '%s\\n' '{report}' >&$REPORTS; exit 6")):
+            wait = "while [ ! -e gone ]; do sleep 0.05; done; sleep 1.5; exit 1"
+            result, _, _ = self.all(wait, before + f"touch gone; {end}")
+            self.assertEqual(result["codes"][0], 1, result)
+            (self.folder / "gone").unlink()
 
     def test_early_ends_without_a_failure_are_fine(self):
         result, _, _ = self.all("true", "sleep 0.4; exit 0", linger=0.1)

@@ -156,6 +156,22 @@ class Local(Ranks):
             self.assertIn(f"rank {which} failed first: it was killed by signal 9", err)
             self.assertEqual(events[-1]["rank"], which)
             self.assertFalse(any(map(alive, workers)))
+            if which != 0:  # connected ranks learn of it themselves, and say so before they are ended
+                self.assertIn("lost", err.split("[launch]")[0])
+
+    def test_a_rank_that_is_killed_before_it_connects_ends_the_run(self):
+        for which in (0, 3):
+            run = subprocess.Popen([PLAIT, "run", "t.toml", "topology.data=4", "topology.connect_timeout=1000", LONG], cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(run.kill)
+            end = time.monotonic() + TIME
+            while len(workers := workers_of(run.pid)) < 4 and time.monotonic() < end:
+                time.sleep(0.001)
+            os.kill(workers[which], signal.SIGKILL)
+            _, err = run.communicate(timeout=TIME)
+            self.assertEqual(run.returncode, 137, err)
+            self.assertIn(f"rank {which} failed first: it was killed by signal 9", err)
+            self.assertFalse(any(map(alive, workers)))
 
     def test_a_run_that_all_ranks_give_up(self):
         outcome = self.fails(5, ["run", "t.toml", TWO, 'optimizer.type=sgd', "optimizer.learning_rate=1e30", "--json"], "all 2 ranks failed, for the same reason")

@@ -240,21 +240,21 @@ JobOutcome run_local(const LocalJob& job) {
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) fail("make a pipe");
   rendezvous.reports = Fd(pipe_fds[0]), rendezvous.report_to = Fd(pipe_fds[1]);
-  std::vector<FailureReport> reports;
+  Reports reports;
   WatchSettings settings;
   settings.grace = job.grace;
   settings.interrupted = kInterrupted;
   settings.relay = job.relay;
   settings.reports = rendezvous.reports.get();
-  settings.on_report = [&](std::string_view line) {
-    if (auto report = from_line(line)) reports.push_back(std::move(*report));
-  };
+  settings.on_report = [&](std::string_view line) { reports.add(line); };
+  settings.is_silent = [&](size_t worker) { return reports.is_silent(worker); };
   settings.on_started = [&] {  // after rank 0 has exited, its port must refuse connections
     rendezvous.port.socket.close();
     rendezvous.secret.close();
   };
   try {
-    return find_root_cause(watch(workers_of(job, rendezvous), settings), reports, job.grace);
+    return find_root_cause(watch(workers_of(job, rendezvous), settings), reports.failures(),
+                           job.grace);
   } catch (const std::system_error& e) {
     throw CliError(kEnvironment, std::string("[launch] ") + e.what());
   }

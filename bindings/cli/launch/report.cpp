@@ -7,15 +7,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace plait::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kConnected = "{\"connected\":true}";
 
 std::string dump(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -72,10 +76,28 @@ std::optional<FailureReport> from_line(std::string_view line) {
   }
 }
 
+void Reports::add(std::string_view line) {
+  connected_ = connected_ || line == kConnected;
+  if (auto report = from_line(line)) failures_.push_back(std::move(*report));
+}
+
+bool Reports::is_silent(size_t rank) const {
+  return !connected_ &&
+         std::none_of(failures_.begin(), failures_.end(),
+                      [&](const FailureReport& r) { return r.rank == static_cast<int>(rank); });
+}
+
 bool started_by_plait() noexcept { return launcher_pipe() >= 0; }
 
 void keep_report_pipe() noexcept {
   if (const int fd = launcher_pipe(); fd >= 0) fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void report_connected() noexcept {
+  const int fd = launcher_pipe();
+  if (fd < 0) return;
+  const std::string line = std::string(kConnected) + "\n";
+  if (write(fd, line.data(), line.size()) < 0) return;  // as in report_failure()
 }
 
 void report_failure(const FailureReport& report) noexcept {

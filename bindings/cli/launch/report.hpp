@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plait::cli {
 
@@ -29,8 +30,26 @@ void keep_report_pipe() noexcept;
 // Reports to the launcher, if there is one. Never fails: the original error matters more.
 void report_failure(const FailureReport& report) noexcept;
 
+// Tells the launcher that all ranks are connected: from then on they notice by themselves when one
+// is lost.
+void report_connected() noexcept;
+
 // Short enough for an atomic write; ends with a newline.
 std::string to_line(const FailureReport& report);
 std::optional<FailureReport> from_line(std::string_view line);
+
+// What the launcher has read.
+class Reports {
+ public:
+  void add(std::string_view line);
+  const std::vector<FailureReport>& failures() const { return failures_; }
+  // Whether the other ranks cannot know that this one has ended: they were not connected yet, and it
+  // has not reported a failure, which it tells the others first.
+  bool is_silent(size_t rank) const;
+
+ private:
+  std::vector<FailureReport> failures_;
+  bool connected_ = false;
+};
 
 }  // namespace plait::cli

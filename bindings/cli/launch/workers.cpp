@@ -206,7 +206,9 @@ void Watch::on_end(size_t which, const siginfo_t& info) {
   if (e.code == settings_.interrupted)
     kill_at_ = std::min(kill_at_, e.seconds + settings_.grace);
   else if (terminate_at_ == kNever && kill_at_ == kNever)
-    terminate_at_ = e.seconds + settings_.linger;
+    terminate_at_ =
+        e.seconds + (settings_.is_silent && settings_.is_silent(which) ? settings_.silent_linger
+                                                                       : settings_.linger);
 }
 
 void Watch::on_signal(int signal) {

@@ -3,8 +3,9 @@
 // Worker 0 writes to our own stdout and stderr; the lines of the others are prefixed with
 // "[rank N] ". When a worker exits, the rest of its process group is killed; when this process
 // dies, so do all workers. If a worker fails, the others have `linger` seconds to exit by
-// themselves, then receive SIGTERM, then SIGKILL. The first of kStopSignals is forwarded
-// to all workers, which have `grace` seconds; the second kills them at once.
+// themselves, then receive SIGTERM, then SIGKILL; if nothing has told them, `silent_linger` seconds.
+// The first of kStopSignals is forwarded to all workers, which have `grace` seconds; the second
+// kills them at once.
 #pragma once
 
 #include <functional>
@@ -24,11 +25,14 @@ struct Worker {
 };
 
 struct WatchSettings {
-  double grace = 60;      // seconds from a signal to SIGKILL
-  double linger = 5;      // from the first failure to SIGTERM
+  double grace = 60;  // seconds from a signal to SIGKILL
+  double linger = 5;  // from the first failure to SIGTERM
+  double silent_linger = 0.5;
   double kill_delay = 5;  // from that to SIGKILL
   // Exit code of a worker that stopped on request, which is not a failure.
   int interrupted = 4;
+  // Whether the others cannot know that this worker has failed, which has ended.
+  std::function<bool(size_t worker)> is_silent;
   // Receives the prefixed lines of workers other than 0, without newlines.
   std::function<void(std::string_view line)> relay;
   // One line of `reports`.

@@ -13,6 +13,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
+#include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/metrics.hpp"
 #include "bindings/cli/table.hpp"
 
@@ -218,6 +219,7 @@ int measure(Context& context, const ProfileArguments& arguments, const Plan& pla
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
+  report_connected();
   ProfileRequest request;
   if (arguments.evaluate) request.entry_point = "evaluate";
   request.dataset = arguments.dataset;

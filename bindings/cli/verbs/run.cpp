@@ -269,6 +269,7 @@ int Run::train(const Plan& plan) {
   const Clock::time_point before = Clock::now();
   Session session(plan, settings());
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
+  report_connected();
   const Json facts = Json::parse(session.describe());
   plan_ = Json::parse(plan.describe());
   announce(plan_, facts);

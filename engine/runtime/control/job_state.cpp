@@ -340,7 +340,7 @@ void JobState::tick(Time now) {
     leave_deadline_ = Time::max();
 }
 
-std::string JobState::missing() const {
+std::string JobState::missing_names() const {
   std::string names;
   uint32_t n = 0;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
@@ -348,11 +348,12 @@ std::string JobState::missing() const {
     if (++n <= kMaxNamed) names += (names.empty() ? "rank " : ", rank ") + std::to_string(i);
   }
   if (n > kMaxNamed) names += strf(" and %u more", n - kMaxNamed);
-  return strf(
-      "the ranks did not connect within %g s; missing: %s of %zu; check that they run and can "
-      "reach "
-      "rank 0 at %s",
-      connect_timeout_, names.c_str(), ranks_.size(), where_.c_str());
+  return names + strf(" of %zu", ranks_.size());
+}
+
+std::string JobState::missing() const {
+  return strf("the ranks did not connect within %g s; missing: ", connect_timeout_) +
+         missing_names() + "; check that they run and can reach rank 0 at " + where_;
 }
 
 void JobState::end(uint32_t code, std::string text) {

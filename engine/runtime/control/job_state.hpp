@@ -46,6 +46,9 @@ class JobState {
     return ranks_[rank].connected;
   }  // admitted, and neither lost nor left
   uint32_t n_connected() const { return n_connected_; }
+  bool is_waiting() const { return phase_ == JobPhase::kRendezvous && !all_arrived(); }
+  // "rank 1, rank 3 of 5": those that have not arrived.
+  std::string missing_names() const;
   bool all_arrived() const { return n_arrived_ == ranks_.size(); }
   int64_t step(uint32_t rank) const { return ranks_[rank].step; }  // -1: none begun
 

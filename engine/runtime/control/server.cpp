@@ -48,6 +48,7 @@ Server::~Server() {
 void Server::run() noexcept {
   try {
     next_heartbeat_ = Clock::now() + interval_;
+    notice_at_ = Clock::now() + to_duration(config_.times.notice);
     while (poll_once()) {
     }
   } catch (const std::exception& e) {
@@ -61,7 +62,7 @@ void Server::run() noexcept {
 }
 
 Time Server::due(Time now) const {
-  Time first = std::min({next_heartbeat_, job_state_.due(), acceptor_.due(now)});
+  Time first = std::min({next_heartbeat_, notice_at_, job_state_.due(), acceptor_.due(now)});
   if (close_deadline_ == Time{}) return first;
   return std::min(first, now < latecomer_deadline_ ? latecomer_deadline_ : close_deadline_);
 }
@@ -94,9 +95,19 @@ bool Server::poll_once() {
     if (fds_[i + 1].revents != 0 && members_[ranks_[i]].connection) receive_frames(ranks_[i], now);
   acceptor_.serve(fds_, ranks_.size() + 1, now);
   if (now >= next_heartbeat_) heartbeat(now);
+  if (now >= notice_at_) tell_missing();
   job_state_.tick(now);
   send_all();
   return !is_finished(now);
+}
+
+// A rank that was killed, or never started, cannot say so itself.
+void Server::tell_missing() {
+  notice_at_ = Time::max();
+  if (!job_state_.is_waiting()) return;
+  log_.warn(strf("[control] after %g s rank 0 still waits for ", config_.times.notice) +
+            job_state_.missing_names() + ", to connect at " + config_.where +
+            strf("; the job ends %g s after it began to wait", config_.connect_timeout));
 }
 
 void Server::add_member(std::unique_ptr<Connection> connection, const Challenge& who,

@@ -48,6 +48,7 @@ class Server {
   void receive_frames(uint32_t rank, Time now);
   void drop_member(uint32_t rank, const std::string& how);
   void heartbeat(Time now);
+  void tell_missing();
   void send_all();
   bool is_finished(Time now);
   void watch(Time now);
@@ -65,7 +66,7 @@ class Server {
   std::vector<pollfd> fds_;
   // ranks of the descriptors after the first and before the acceptor's
   std::vector<uint32_t> ranks_;
-  Time next_heartbeat_{}, close_deadline_{}, latecomer_deadline_{};
+  Time next_heartbeat_{}, notice_at_{}, close_deadline_{}, latecomer_deadline_{};
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

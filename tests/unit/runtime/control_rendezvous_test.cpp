@@ -126,6 +126,25 @@ TEST_CASE("every rank is told which ranks are missing") {
   CHECK(access(folder.path("rendezvous").c_str(), F_OK) != 0);
 }
 
+TEST_CASE("rank 0 says which ranks it waits for before it gives up") {
+  const Folder folder;
+  Setup setup = in_file(folder, 4);
+  setup.times.notice = 0.2;
+  Lines lines;
+  const std::string text =
+      "[control] after 0.2 s rank 0 still waits for rank 1, rank 3 of 4, to "
+      "connect at ";
+  const auto failures = on_threads({0, 1, 2, 3}, [&](int rank) {
+    if (rank % 2 == 1) eventually([&] { return lines.has("still waits"); });
+    const Control control(setup.of(rank), lines.log());
+    CHECK(lines.has(text));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  const std::string all = lines.all();
+  CHECK(all.find("still waits") == all.rfind("still waits"));
+  CHECK(has(all, "; the job ends 60 s after it began to wait"));
+}
+
 TEST_CASE("a rank that does not find rank 0 names the address") {
   const Folder folder;
   Setup setup = in_file(folder, 2, {.connect_timeout = 0.4});
