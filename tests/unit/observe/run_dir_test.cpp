@@ -67,6 +67,7 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
 
   run.write_status({.state = "running", .step = 5, .steps = 10, .loss = 0.5});
   run.write_status({.state = "failed", .step = 6, .message = "line \"1\"\nline 2"});
+  CHECK(read("status.json").find("\n  \"state\"") != std::string::npos);  // for people, too
   const auto status = nlohmann::json::parse(read("status.json"));
   CHECK(status.at("state") == "failed");
   CHECK(status.at("step") == 6);

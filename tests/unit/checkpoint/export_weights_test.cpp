@@ -1,0 +1,101 @@
+// Where the parameters of a checkpoint go in files of another library, by the map that a format gives.
+#include "engine/checkpoint/export_weights.hpp"
+
+#include <doctest/doctest.h>
+#include <plait/tensor.h>
+
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/unit/checkpoint/memory_files.hpp"
+#include "tests/unit/checkpoint/sample.hpp"
+#include "tests/unit/error_of.hpp"
+
+namespace {
+
+using namespace plait::checkpoint;
+using plait::test::error_of;
+
+// "gpt.q", "gpt.k" and "gpt.wide" are matrices, "gpt.bias" a vector; "other.w" is of another model.
+class Model {
+ public:
+  Model() : values_(64) {
+    std::iota(values_.begin(), values_.end(), 0.0f);
+    const auto tensor = [&](const char* name, std::vector<int64_t> shape) {
+      return SaveTensor{name, PLAIT_F32, std::move(shape), values_.data(), false};
+    };
+    SaveTensor momentum = tensor("gpt.q.momentum", {2, 3});
+    momentum.optimizer = true;
+    const std::vector<SaveTensor> all = {tensor("gpt.q", {2, 3}),    tensor("gpt.k", {4, 3}),
+                                         tensor("gpt.wide", {4, 5}), tensor("gpt.bias", {6}),
+                                         tensor("other.w", {7}),     momentum};
+    CheckpointWriter(files_, "ckpt", 0, lines_.log).save(Sample(1).state(), all);
+    checkpoint_ = open_newest(files_, "ckpt", lines_.log);
+    map.parameters = {{"q", {"qk", 0, 2}},
+                      {"k", {"qk", 2, 0}},
+                      {"wide", {"wide.weight", 0, 0, true}},
+                      {"bias", {"bias", 0, 6}}};
+  }
+  std::vector<ExportTensor> made(uint32_t dtype = 0) const {
+    return export_by_map(*checkpoint_, map, "gpt", dtype);
+  }
+  void refuses(const std::string& text) const {
+    const std::string error = error_of([&] { made(); }, PLAIT_ERR_PLUGIN);
+    CAPTURE(error);
+    CHECK(error.find("[export] the format's map of tensors " + text) == 0);
+    CHECK(error.find("; tell its author") != std::string::npos);
+  }
+  TensorPlace& place(const std::string& name) { return map.parameters.find(name)->second; }
+
+  TensorMap map;
+
+ private:
+  MemoryFiles files_;
+  Lines lines_;
+  std::vector<float> values_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+};
+
+}  // namespace
+
+TEST_CASE("parameters of a model stand below each other, transposed where the map says so") {
+  const auto tensors = Model().made();
+  REQUIRE(tensors.size() == 3);
+  CHECK(tensors[0].name == "bias");
+  CHECK(tensors[0].shape == std::vector<int64_t>{6});
+  CHECK(tensors[1].name == "qk");
+  CHECK(tensors[1].shape == std::vector<int64_t>{6, 3});
+  REQUIRE(tensors[1].parts.size() == 2);
+  CHECK(tensors[1].parts[0]->name == "gpt.q");
+  CHECK(tensors[1].parts[1]->name == "gpt.k");
+  CHECK(tensors[1].bytes() == 72);
+  CHECK(!tensors[1].transposed);
+  CHECK(tensors[2].name == "wide.weight");
+  CHECK(tensors[2].shape == std::vector<int64_t>{5, 4});
+  CHECK(tensors[2].transposed);
+  CHECK(Model().made(PLAIT_BF16)[1].bytes() == 36);
+}
+
+TEST_CASE("a map that does not fit the model is the fault of the format") {
+  const auto refuses = [](const std::function<void(Model&)>& change, const std::string& text) {
+    Model model;
+    change(model);
+    model.refuses(text);
+  };
+  refuses([](Model& m) { m.map.parameters.erase("k"); }, "has no place for 'gpt.k'");
+  refuses([](Model& m) { m.place("q").n_rows = 3; }, "gives 'gpt.q' 3 rows, it has 2");
+  refuses([](Model& m) { m.place("bias").n_rows = 5; }, "gives 'gpt.bias' 5 rows, it has 6");
+  refuses([](Model& m) { m.place("q").transposed = true; }, "transposes parts of 'qk' only");
+  refuses([](Model& m) { m.place("k").row = 1; },
+          "is wrong for 'qk': 'gpt.q' and 'gpt.k' overlap in its rows");
+  refuses([](Model& m) { m.place("k").row = 3; }, "is wrong for 'qk': no parameter has its row 2");
+  refuses(
+      [](Model& m) {
+        m.place("wide") = {"qk", 6, 0};
+      },
+      "joins 'gpt.q' and 'gpt.wide', which are of different widths or types");
+  refuses([](Model& m) { m.place("bias").transposed = true; }, "transposes 'bias'");
+}
