@@ -215,19 +215,19 @@ void CheckpointWriter::discard(const std::string& folder) noexcept {
   }
 }
 
-std::string CheckpointWriter::commit(const RunState& state, const std::string& folder,
-                                     int32_t ranks) {
+void CheckpointWriter::write_manifest(const RunState& state, const std::string& folder,
+                                      int32_t ranks) {
   std::vector<Manifest> shards;
   for (int32_t r = 0; r < ranks; ++r) {
     const std::string path = join_path(folder, share_file(kShareStem, r, ranks, ".json"));
     shards.push_back(parse_shard(files_.read_all(path, kMaxManifestBytes), path));
     files_.remove(path);
   }
-  return commit(state, folder, std::move(shards));
+  write_manifest(state, folder, std::move(shards));
 }
 
-std::string CheckpointWriter::commit(const RunState& state, const std::string& folder,
-                                     std::vector<Manifest> shards) {
+void CheckpointWriter::write_manifest(const RunState& state, const std::string& folder,
+                                      std::vector<Manifest> shards) {
   if (last_commit_ < 0) {
     last_commit_ = 0;
     for (const Commit& c : read_commits(files_, folder_))
@@ -252,8 +252,14 @@ std::string CheckpointWriter::commit(const RunState& state, const std::string& f
   if (!state.experiment.empty())
     write_text(files_, join_path(folder, kExperimentName), state.experiment);
   write_text(files_, join_path(folder, kManifestName), manifest_text(manifest));
-  const CheckpointName committed = next_name(state);
   files_.sync_folder(folder);
+}
+
+std::string CheckpointWriter::publish(const RunState& state, const std::string& folder,
+                                      const Check& may_commit) {
+  const CheckpointName committed = next_name(state);
+  if (fence_) fence_();
+  if (may_commit) may_commit();
   files_.rename(folder, join_path(folder_, committed.name));
   ++last_commit_;
   files_.sync_folder(folder_);
@@ -304,7 +310,8 @@ std::string CheckpointWriter::save(const RunState& state, std::span<const SaveTe
   std::string folder;
   try {
     folder = begin(state);
-    return commit(state, folder, {write_files(files_, folder, 0, 1, tensors)});
+    write_manifest(state, folder, {write_files(files_, folder, 0, 1, tensors)});
+    return publish(state, folder);
   } catch (...) {
     uint64_t needed = 0;
     for (const SaveTensor& t : tensors) needed += bytes_of(t);

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/files.hpp"
@@ -48,6 +50,8 @@ std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::strin
 // Writes checkpoints into one folder. Single-threaded; the run's lock must be held.
 class CheckpointWriter {
  public:
+  using Check = std::function<void()>;
+
   // Creates the folder if absent and removes leftovers of an interrupted save (.tmp-*, .trash-*).
   // keep: how many checkpoints remain after a save, besides the best one; 0: all.
   CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log);
@@ -57,18 +61,24 @@ class CheckpointWriter {
   // them is only a warning. On error nothing has changed except a leftover `.tmp-*`, removed if
   // possible, and the text says how many bytes were needed if space ran out.
   std::string save(const RunState& state, std::span<const SaveTensor> tensors);
+  // Called right before each commit, which it prevents by an exception: this process may have been
+  // stopped for long, and the folder belong to another one by now.
+  void fence(Check check) { fence_ = std::move(check); }
 
   // The same for several ranks that share the file system. One rank calls begin() and sends the
-  // folder to the others; every rank calls write_shard(); then the first rank commits. Errors of
-  // commit(): also PLAIT_ERR_DATA when the shards leave a gap or overlap.
+  // folder to the others; every rank calls write_shard(); then the first rank writes the manifest
+  // and publishes the folder as a checkpoint. Errors of write_manifest(): also PLAIT_ERR_DATA when
+  // the shards leave a gap or overlap. may_commit: as for fence().
   std::string begin(const RunState& state);
-  std::string commit(const RunState& state, const std::string& folder, int32_t ranks);
+  void write_manifest(const RunState& state, const std::string& folder, int32_t ranks);
+  std::string publish(const RunState& state, const std::string& folder,
+                      const Check& may_commit = {});
   void discard(const std::string& folder) noexcept;  // if a shard could not be written
 
  private:
   CheckpointName next_name(const RunState& state) const;
-  std::string commit(const RunState& state, const std::string& folder,
-                     std::vector<Manifest> shards);
+  void write_manifest(const RunState& state, const std::string& folder,
+                      std::vector<Manifest> shards);
   void clean();
   void write_hints(const CheckpointName& committed, const RunState& state);
   std::string find_best(const CheckpointName& committed, const RunState& state) const;
@@ -77,6 +87,7 @@ class CheckpointWriter {
   std::string folder_;
   int keep_;
   Log& log_;
+  Check fence_;
   int64_t last_commit_ = -1;  // -1: not read yet. No other process commits while the lock is held.
   // The name of the best checkpoint, in which lineage it was found, and what the file says of it.
   std::string best_, best_lineage_, best_written_;

@@ -17,11 +17,18 @@ class RunLock {
 
   RunLock(FileSystem& files, const std::string& run_folder);
 
+  // Whether this process still holds it: a network file system may have given it to another one while
+  // this process was stopped. Errors: PLAIT_ERR_STATE naming that one.
+  void check() const;
+
   // Whether the folder contains a run's lock.
   static bool is_in(FileSystem& files, const std::string& folder);
 
  private:
+  FileSystem& files_;
+  std::string folder_;
   std::unique_ptr<FileLock> lock_;
+  std::string content_;  // of the file
 };
 
 }  // namespace plait::observe

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
@@ -86,6 +87,15 @@ void write_own_shard(FileSystem& files, const ControlCollectives& collectives,
   }
 }
 
+// The others wait for this rank until `timeout` is over, and may then end the job.
+void check_not_late(double seconds, double timeout) {
+  if (seconds < timeout / 2) return;
+  fail(PLAIT_ERR_PEER,
+       strf("[session] rank 0 was stopped, or starved, for %g s while it committed a checkpoint; "
+            "the other ranks may have ended the job, so it is not committed",
+            seconds));
+}
+
 std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collectives,
                                const WriterOf& writer, const checkpoint::RunState& state,
                                std::span<const checkpoint::SaveTensor> tensors) {
@@ -101,8 +111,17 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
   };
   try {
     fail_on_any(collectives, state.step, error_of(write));
-    return on_leader(collectives, state.step,
-                     [&] { return writer().commit(state, folder, collectives.size()); });
+    on_leader(collectives, state.step, [&] {
+      writer().write_manifest(state, folder, collectives.size());
+      return std::string();
+    });
+    // Rank 0 may have been stopped meanwhile, and the others have given the job up.
+    collectives.all_gather("");
+    const Stopwatch since;
+    return on_leader(collectives, state.step, [&] {
+      return writer().publish(state, folder,
+                              [&] { check_not_late(since.seconds(), collectives.timeout()); });
+    });
   } catch (const Error& e) {
     if (collectives.is_leader() && e.code() != PLAIT_ERR_PEER) writer().discard(folder);
     throw;

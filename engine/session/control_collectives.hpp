@@ -21,6 +21,8 @@ class ControlCollectives {
   bool is_leader() const { return rank_ == 0; }
   int32_t rank() const { return rank_; }
   int32_t size() const { return size_; }
+  // Seconds of silence after which a rank counts as lost.
+  double timeout() const { return control_ ? control_->timeout() : kTimeout; }
 
   // Seconds that a rank waits for another one. A live rank may take long for a checkpoint; the loss
   // of a rank ends the job, and with it the wait.

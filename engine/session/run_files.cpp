@@ -101,6 +101,7 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       log_file_(files, dir_.log_path(0)),
       log_(log) {
   if (!lock_) lock_ = std::make_unique<observe::RunLock>(files, dir_.path());
+  checkpoints_.fence([this] { lock_->check(); });
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
   events_.hparams(result_config(plan), unix_seconds());
   // Last: the destructor, which ends it, runs only if nothing above has thrown.

@@ -47,6 +47,38 @@ TEST_CASE("names of checkpoints") {
     CHECK_FALSE(parse_checkpoint_name(bad));
 }
 
+TEST_CASE("a fence keeps a save from being committed, and nothing of it stays") {
+  MemoryFiles files;
+  Lines lines;
+  save(files, lines, 1);
+  CheckpointWriter writer(files, "ckpt", 0, lines.log);
+  const Sample sample(2);
+  bool open = false;
+  writer.fence([&] {
+    if (!open) plait::fail(PLAIT_ERR_STATE, "[test] somebody else has it");
+  });
+  const std::string error =
+      error_of([&] { writer.save(sample.state(), sample.tensors()); }, PLAIT_ERR_STATE);
+  CHECK(error.find("step 2 could not be saved") != std::string::npos);
+  CHECK(error.find("somebody else has it") != std::string::npos);
+  CHECK(files.list("ckpt") == Names{"latest", "step-0000000001"});
+  CHECK(files.content("ckpt/latest") == "step-0000000001\n");
+  open = true;
+  writer.save(sample.state(), sample.tensors());
+  CHECK(names(files) == Names{"step-0000000002", "step-0000000001"});
+  // That of one commit, of several ranks.
+  const Sample third(3);
+  const std::string folder = writer.begin(third.state());
+  write_shard(files, folder, 0, 1, third.tensors());
+  writer.write_manifest(third.state(), folder, 1);
+  CHECK_THROWS_AS(
+      writer.publish(third.state(), folder, [] { plait::fail(PLAIT_ERR_PEER, "[test] too late"); }),
+      plait::Error);
+  CHECK(names(files) == Names{"step-0000000002", "step-0000000001"});
+  writer.publish(third.state(), folder);
+  CHECK(names(files).front() == "step-0000000003");
+}
+
 TEST_CASE("a checkpoint is loaded as it was saved") {
   MemoryFiles files;
   Lines lines;

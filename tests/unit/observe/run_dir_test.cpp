@@ -117,6 +117,30 @@ TEST_CASE("a run directory can be made where the user says") {
   }
 }
 
+TEST_CASE("a holder notices that another process has taken its run directory over") {
+  const TempFolder folder;
+  auto& files = folder.files();
+  const plait::observe::RunLock lock(files, folder.path());
+  lock.check();
+  const std::string own = folder.read("lock");
+  // The same process id of another machine, or container.
+  for (const std::string& other : {std::string("host other, process 7\nsince 1\n"),
+                                   own.substr(0, own.find('\n')) + "\nsince 2\n"}) {
+    files.replace(folder / "lock", other);
+    CHECK(plait::observe::RunLock::is_in(files, folder.path()));
+    try {
+      lock.check();
+      FAIL("not noticed");
+    } catch (const plait::Error& e) {
+      CHECK(e.code() == PLAIT_ERR_STATE);
+      CHECK(e.text().find("has been taken over by " + other.substr(0, other.find('\n')) +
+                          " while") != std::string::npos);
+    }
+  }
+  files.replace(folder / "lock", own);
+  lock.check();
+}
+
 TEST_CASE("a run directory has one holder, and the second learns its name") {
   const TempFolder folder;
   auto& files = folder.files();
