@@ -1,5 +1,5 @@
-// A file that grows by whole units, such as lines, while a run lasts. A run does not end because its
-// disk is full for a while: what cannot be written is kept, and written before what follows.
+// A file that grows by whole units, such as lines, while a run lasts. A run does not end because
+// its disk is full for a while: what cannot be written is kept, and written before what follows.
 #pragma once
 
 #include <cstdint>

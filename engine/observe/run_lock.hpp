@@ -17,8 +17,8 @@ class RunLock {
 
   RunLock(FileSystem& files, const std::string& run_folder);
 
-  // Whether this process still holds it: a network file system may have given it to another one while
-  // this process was stopped. Errors: PLAIT_ERR_STATE naming that one.
+  // Whether this process still holds it: a network file system may have given it to another one
+  // while this process was stopped. Errors: PLAIT_ERR_STATE naming that one.
   void check() const;
 
   // Whether the folder contains a run's lock.

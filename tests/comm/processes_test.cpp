@@ -228,7 +228,7 @@ TEST_SUITE("processes") {
   TEST_CASE("ranks that are killed while they connect leave nothing") {
     for (const auto& plugin : plugins()) {
       if (plugin->name() != "shm" || !can_unshare(CLONE_NEWNS)) continue;
-      // A process of its own with a /dev/shm of its own, which other jobs of the machine do not use.
+      // A process and a /dev/shm of its own, which other jobs of the machine do not use.
       Processes process(1, [&](uint32_t, const plait_store*) {
         unshare_or_throw(CLONE_NEWNS);
         require(mount("none", "/dev/shm", "tmpfs", 0, "") == 0, "no /dev/shm");

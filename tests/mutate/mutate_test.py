@@ -64,6 +64,16 @@ class Places(unittest.TestCase):
             found |= {m.operator for m in operators.mutations(path.name, path.read_text())}
         self.assertEqual(found, set(operators.OPERATORS))
 
+    def test_an_equivalent_is_one_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            known = {("a.cpp", "if (a < b) f();", "if (a <= b) f();")}
+            for copies, planted in ((1, False), (2, True)):
+                (root / "a.cpp").write_text("  if (a < b) f();\n" * copies)
+                lines = {operators.difference(text, m)[2] for m, text in mutate.drawn(root, ["a.cpp"], 1, known)}
+                self.assertEqual("if (a <= b) f();" in lines, planted)
+                self.assertIn("if (a >= b) f();", lines)
+
     def test_equivalents(self):
         entry = "engine/a.cpp\n- if (a < b) f();\n+ if (a <= b) f();\n= f() does nothing for equal ones\n"
         self.assertEqual(mutate.known_equivalents("# text\n\n" + entry), {("engine/a.cpp", "if (a < b) f();", "if (a <= b) f();")})

@@ -56,7 +56,8 @@ def drawn(root, sources, seed, equivalent):
         if not left[operator]:
             del left[operator]
         _, before, after = operators.difference(texts[m.file], m)
-        if (m.file, before, after) not in equivalent:
+        # An entry that fits several places says nothing of any.
+        if (m.file, before, after) not in equivalent or operators.one_line(texts[m.file]).count(before) > 1:
             yield m, texts[m.file]
 
 

@@ -43,8 +43,8 @@ class Reports {
  public:
   void add(std::string_view line);
   const std::vector<FailureReport>& failures() const { return failures_; }
-  // Whether the other ranks cannot know that this one has ended: they were not connected yet, and it
-  // has not reported a failure, which it tells the others first.
+  // Whether the other ranks cannot know that this one has ended: they were not connected yet, and
+  // it has not reported a failure, which it tells the others first.
   bool is_silent(size_t rank) const;
 
  private:

@@ -3,9 +3,9 @@
 // Worker 0 writes to our own stdout and stderr; the lines of the others are prefixed with
 // "[rank N] ". When a worker exits, the rest of its process group is killed; when this process
 // dies, so do all workers. If a worker fails, the others have `linger` seconds to exit by
-// themselves, then receive SIGTERM, then SIGKILL; if nothing has told them, `silent_linger` seconds.
-// The first of kStopSignals is forwarded to all workers, which have `grace` seconds; the second
-// kills them at once.
+// themselves, then receive SIGTERM, then SIGKILL; if nothing has told them, `silent_linger`
+// seconds. The first of kStopSignals is forwarded to all workers, which have `grace` seconds; the
+// second kills them at once.
 #pragma once
 
 #include <functional>

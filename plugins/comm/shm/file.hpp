@@ -1,6 +1,6 @@
-// The shared memory of one group, as one rank holds it: a file without a name (memfd), so that nothing
-// is left when the last member ends, however it ends, and the size of /dev/shm is no limit. The file
-// grows at its end; a rank maps the new parts on demand. [thread: any]
+// The shared memory of one group, as one rank holds it: a file without a name (memfd), so that
+// nothing is left when the last member ends, however it ends, and the size of /dev/shm is no limit.
+// The file grows at its end; a rank maps the new parts on demand. [thread: any]
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How the ranks of a group get rank 0's file, which has no name in any file system: over a socket of
-// the machine, which ends with the process, so that nothing is left however it ends.
+// How the ranks of a group get rank 0's file, which has no name in any file system: over a socket
+// of the machine, which ends with the process, so that nothing is left however it ends.
 //
 // Rank 0 publishes an invitation to the members in the job's store. It names a socket (abstract,
 // unguessable) and holds a key of the group; rank 0 gives the file to processes of its user that
@@ -35,8 +35,8 @@ class FileServer {
   uint32_t served_ = 0;
 };
 
-// Takes the file that an invitation is for. keep_waiting is called every few milliseconds and throws
-// to end it. Throws std::runtime_error with the reason where there is no file.
+// Takes the file that an invitation is for. keep_waiting is called every few milliseconds and
+// throws to end it. Throws std::runtime_error with the reason where there is no file.
 kit::Fd accept_file(const std::string& invitation, const std::function<void()>& keep_waiting);
 
 }  // namespace plait::comm_shm

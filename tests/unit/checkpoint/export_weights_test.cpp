@@ -1,4 +1,4 @@
-// Where the parameters of a checkpoint go in files of another library, by the map that a format gives.
+// Where the parameters of a checkpoint go in files of another library, by the map of a format.
 #include "engine/checkpoint/export_weights.hpp"
 
 #include <doctest/doctest.h>
