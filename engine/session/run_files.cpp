@@ -155,12 +155,19 @@ void RunFiles::status(const observe::RunStatus& s) {
   const bool done = s.state == observe::kDone;
   events_.end_of_run(done, unix_seconds());
   events_.flush();
-  if (wandb_) wandb_->end_of_run(done ? 0 : 1, unix_seconds());
+  write_wandb([&](observe::WandbWriter& to) { to.end_of_run(done ? 0 : 1, unix_seconds()); });
 }
 
 void RunFiles::flush_scalars() {
   events_.flush();
-  if (wandb_) wandb_->flush();
+  write_wandb([](observe::WandbWriter& to) { to.flush(); });
+}
+
+void RunFiles::end_wandb(const Error& e) {
+  log_.warn("[wandb] " + e.full_text() +
+            "\nThe run continues without files for Weights & Biases; " + wandb_->path() +
+            " has what was written before");
+  wandb_.reset();
 }
 
 bool RunFiles::event_due(double now) {

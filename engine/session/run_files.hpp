@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/log.hpp"
 #include "engine/checkpoint/store.hpp"
@@ -38,7 +39,7 @@ class RunFiles {
   // A value for TensorBoard, and for Weights & Biases where it is wanted. Does not allocate.
   void scalar(std::string_view tag, int64_t step, double unix_seconds, double value) {
     events_.scalar(tag, step, unix_seconds, value);
-    if (wandb_) wandb_->scalar(tag, step, unix_seconds, value);
+    write_wandb([&](observe::WandbWriter& to) { to.scalar(tag, step, unix_seconds, value); });
   }
   // Writes what these have collected.
   void flush_scalars();
@@ -52,6 +53,18 @@ class RunFiles {
   bool event_due(double now);
 
  private:
+  // After an error the run continues without these files.
+  template <class Write>
+  void write_wandb(Write&& write) {
+    if (!wandb_) return;
+    try {
+      write(*wandb_);
+    } catch (const Error& e) {
+      end_wandb(e);
+    }
+  }
+  void end_wandb(const Error& e);
+
   std::unique_ptr<observe::RunLock> lock_;
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;

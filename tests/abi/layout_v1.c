@@ -299,7 +299,6 @@ AT(plait_dataset_info, reserved, 28);
 AT(plait_dataset_info, host_bytes, 32);
 AT(plait_dataset_info, fingerprint, 40);
 
-SIZE(plait_dataset_item, 72);
 AT(plait_dataset_item, struct_size, 0);
 AT(plait_dataset_item, name, 8);
 AT(plait_dataset_item, help, 16);

@@ -157,7 +157,7 @@ AT(plait_tokenizers_table, decode, 32);
 AT(plait_tokenizers_table, close, 40);
 
 /* dataset.h */
-SIZE(plait_datasets_table, 40);
+SIZE(plait_datasets_table, 48);
 AT(plait_datasets_table, struct_size, 0);
 AT(plait_datasets_table, open, 8);
 AT(plait_datasets_table, info, 16);
@@ -237,6 +237,7 @@ AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
 
 SIZE(plait_device_item, 232);
+SIZE(plait_dataset_item, 80);
 AT(plait_dataset_item, text_of, 72);
 AT(plait_datasets_table, text_of, 40);
 AT(plait_device_item, peak_flops, 224);

@@ -50,5 +50,6 @@ inline std::string save_sharded(plait::FileSystem& files, const std::string& fol
   const std::string hidden = writer.begin(state);
   for (int32_t r = 0; r < ranks; ++r)
     plait::checkpoint::write_shard(files, hidden, r, ranks, Shard(sample, r, ranks).tensors());
-  return writer.commit(state, hidden, ranks);
+  writer.write_manifest(state, hidden, ranks);
+  return writer.publish(state, hidden);
 }

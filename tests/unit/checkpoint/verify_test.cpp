@@ -131,7 +131,8 @@ TEST_CASE("an index that tells other programs something else is a fault") {
   const std::vector<SaveTensor> all = sample.tensors();
   write_shard(files, hidden, 0, 2, std::span(all).first(1));
   write_shard(files, hidden, 1, 2, std::span(all).subspan(1));
-  const std::string path = writer.commit(sample.state(), hidden, 2);
+  writer.write_manifest(sample.state(), hidden, 2);
+  const std::string path = writer.publish(sample.state(), hidden);
   CHECK(verify_checkpoint(files, path, {}).faults.empty());
   const std::string index = path + "/model.safetensors.index.json";
   std::string text = files.content(index);
