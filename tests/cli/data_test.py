@@ -146,18 +146,19 @@ class Get(Base):
 
 
 class Shown(Base):
-    def test_a_file_cut_short_is_not_there(self):
+    def test_a_file_that_is_not_the_one(self):
         folder = self.folder / "data" / "tinyshakespeare"
         folder.mkdir(parents=True)
-        for size, state in ((100, "absent"), (1115394, "complete")):
+        self.assertRegex(self.expect(0, "data", "show").out, "tinyshakespeare +absent")
+        for size, fault in ((100, "unpacks to 100 bytes, expected 1115394"), (1115394, "has sha256 ")):
             (folder / "input.txt").write_bytes(b"x" * size)
-            self.assertRegex(self.expect(0, "data", "show").out, rf"tinyshakespeare +{state}")
+            self.assertRegex(self.expect(0, "data", "show").out, rf"tinyshakespeare +damaged[^!]*input.txt {fault}")
         packed = self.folder / "data" / "mnist"
         packed.mkdir()
         (packed / FILES[3]).write_bytes(gzip.compress(b"x" * 10008))
         (packed / FILES[2]).write_bytes(b"x")
         shown, = (record for record in self.expect(0, "data", "show", "--json").records if record["set"] == "mnist")
-        self.assertEqual(shown["present"], 1)
+        self.assertEqual((shown["state"], shown["present"]), ("damaged", 0))
 
 
 class Refused(Base):

@@ -170,9 +170,10 @@ int show(Context& context) {
     std::error_code ignored;
     for (const SetFile& file : set.files) {
       if (!fs::exists(folder / file.name, ignored)) continue;
-      ++there;
       if (const std::string fault = verify(folder / file.name, file); !fault.empty())
         faults.push_back(std::string(file.name) + " " + fault);
+      else
+        ++there;
     }
     const std::string state = !faults.empty()             ? "damaged"
                               : there == set.files.size() ? "complete"
@@ -187,6 +188,7 @@ int show(Context& context) {
                              {"help", set.help},
                              {"licence", set.licence},
                              {"folder", folder.string()},
+                             {"state", state},
                              {"files", set.files.size()},
                              {"present", there},
                              {"faults", faults}});
