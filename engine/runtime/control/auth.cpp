@@ -27,14 +27,6 @@ std::string random_bytes(size_t n) {
   }
 }
 
-std::string hex(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes)
-    for (const int shift : {4, 0})
-      text += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 15];
-  return text;
-}
-
 std::string unhex(std::string_view text) {
   std::string bytes;
   if (text.size() % 2 != 0) return "";

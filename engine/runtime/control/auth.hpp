@@ -7,15 +7,16 @@
 #include <string>
 #include <string_view>
 
+#include "kit/hex.hpp"
 #include "kit/hmac.hpp"
 
 namespace plait::runtime::control {
 
 using kit::equal_constant_time;
+using kit::hex;
 
 // Unpredictable bytes. Errors: PLAIT_ERR_IO if the system provides none.
 std::string random_bytes(size_t n);
-std::string hex(std::string_view bytes);
 // Decodes hexadecimal text; "" if it is invalid.
 std::string unhex(std::string_view text);
 

@@ -2,15 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include "kit/hex.hpp"
+
 using namespace plait::kit;
 
 namespace {
 
 std::string hex_hmac(const std::string& key, const std::string& data) {
-  std::string text;
-  for (const uint8_t byte : hmac(key, data))
-    for (const int shift : {4, 0}) text += "0123456789abcdef"[byte >> shift & 15];
-  return text;
+  return hex(text_of(hmac(key, data)));
 }
 
 }  // namespace
