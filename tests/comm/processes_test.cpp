@@ -83,7 +83,7 @@ bool can_unshare(int spaces) {
   if (child == 0) _exit(unshare(spaces) == 0 ? 0 : 1);
   int status = 1;
   waitpid(child, &status, 0);
-  if (status != 0) MESSAGE("not tried: name spaces need privileges");
+  if (status != 0) MESSAGE("not tried: namespaces need privileges");
   return status == 0;
 }
 
@@ -252,16 +252,17 @@ TEST_SUITE("processes") {
     }
   }
 
-  // How a container's processes see each other: by other process ids, on another network.
-  TEST_CASE("ranks in other name spaces share memory, or say why not") {
+  // How a container's processes see each other: in other PID and network namespaces.
+  TEST_CASE("ranks in other namespaces share memory, or say why not") {
     struct {
       int spaces;
       const char* error;
     } const cases[] = {{CLONE_NEWPID, ""},
                        {CLONE_NEWNET, ""},
                        {CLONE_NEWPID | CLONE_NEWNET,
-                        "does not get the shared memory of rank 0 (data 0): Connection refused; "
-                        "that rank has failed, or has another network and other process numbers"}};
+                        "does not get the shared memory of rank 0 (data 0): its socket: Connection "
+                        "refused; its descriptor: it is in another PID namespace; that rank has "
+                        "failed, or is in another network namespace and another PID namespace"}};
     for (const auto& plugin : plugins()) {
       if (plugin->name() != "shm") continue;
       for (const auto& [spaces, error] : cases) {

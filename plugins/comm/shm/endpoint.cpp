@@ -61,7 +61,7 @@ void GroupEndpoint::share_file(const Store& store, Clock::time_point deadline) {
   std::optional<FileServer> server;
   try {
     file_ = std::make_unique<File>(members_);
-    server.emplace(file_->fd());
+    server.emplace(file_->fd(), std::string(file_->key()));
   } catch (const std::exception& e) {
     store.set("shm", std::string("!") + e.what());
     throw;
@@ -84,10 +84,11 @@ void GroupEndpoint::open_file(const Store& store, Clock::time_point deadline) {
   if (text.starts_with("!"))
     fail(PLAIT_ERR_PEER, members_.head() + ": " + first + " failed: " + text.substr(1));
   try {
-    file_ = std::make_unique<File>(members_, accept_file(text, [&] {
-                                     check();
-                                     if (Clock::now() >= deadline) fail_missing();
-                                   }));
+    ReceivedFile received = accept_file(text, [&] {
+      check();
+      if (Clock::now() >= deadline) fail_missing();
+    });
+    file_ = std::make_unique<File>(members_, std::move(received.fd), received.key);
   } catch (const std::runtime_error& e) {
     fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[members_.rank] +
                              " does not get the shared memory of " + first + ": " + e.what());

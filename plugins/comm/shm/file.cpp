@@ -12,6 +12,8 @@
 #include <plait/plugin.hpp>
 #include <utility>
 
+#include "kit/hex.hpp"
+#include "kit/hmac.hpp"
 #include "plugins/comm/shm/free_memory.hpp"
 
 namespace plait::comm_shm {
@@ -78,17 +80,19 @@ File::File(const comm_support::Members& members) : members_(members), fd_(new_fi
   control_ = map(0, bytes);
   control().end = bytes;
   control().size = members.size;
+  std::memcpy(control().key, kit::hex(kit::random_bytes(kKeyBytes / 2)).data(), kKeyBytes);
   control().magic = kMagic;
 }
 
-File::File(const comm_support::Members& members, kit::Fd fd)
+File::File(const comm_support::Members& members, kit::Fd fd, std::string_view key)
     : members_(members), fd_(std::move(fd)) {
   struct stat about;
   if (fstat(fd_.get(), &about) || about.st_uid != geteuid())
     fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
                              " belongs to another user; run all ranks as one user");
   control_ = map(0, control_bytes(members.size));
-  if (control().magic != kMagic || control().size != members.size) {
+  if (control().magic != kMagic || control().size != members.size ||
+      !kit::equal_constant_time(this->key(), key)) {
     unmap();
     fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
                              " is not that of a group of " + std::to_string(members.size) +

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "kit/fd.hpp"
 #include "plugins/comm/members.hpp"
@@ -24,13 +25,15 @@ class File {
  public:
   // Rank 0: creates a file with a zeroed control block.
   explicit File(const comm_support::Members& members);
-  // The other ranks, with rank 0's file. Throws PLAIT_ERR_PEER if it does not belong to this group.
-  File(const comm_support::Members& members, kit::Fd fd);
+  // The other ranks, with rank 0's file and the group's key. Throws PLAIT_ERR_PEER if it does not
+  // belong to this group.
+  File(const comm_support::Members& members, kit::Fd fd, std::string_view key);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   int fd() const { return fd_.get(); }
+  std::string_view key() const { return {control().key, kKeyBytes}; }
   Control& control() const { return *reinterpret_cast<Control*>(control_); }
   RankState& rank_state(uint32_t rank) const {
     return reinterpret_cast<RankState*>(control_ + kRankStatesAt)[rank];

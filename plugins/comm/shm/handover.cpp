@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -12,8 +15,10 @@
 #include <plait/plugin.hpp>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
+#include <string_view>
+#include <thread>
 
+#include "kit/hex.hpp"
 #include "kit/hmac.hpp"
 #include "plugins/comm/shm/process_monitor.hpp"
 
@@ -22,16 +27,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kKeyBytes = 32;  // as hexadecimal text
 constexpr milliseconds kSlice(10);
-// A member sends its key when it has connected, so this is far more than it takes.
-constexpr milliseconds kKeyTimeout(1000);
+// Beyond that the oldest is dropped; a member connects again. Far below the usual limit of
+// descriptors.
+constexpr size_t kMostConnections = 256;
 
-std::string random_text() {
-  std::string text;
-  for (const char byte : kit::random_bytes(kKeyBytes / 2))
-    for (const int shift : {4, 0})
-      text += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 15];
+// What rank 0 does not survive.
+[[noreturn]] void fail_serving(const char* what, int error) {
+  std::string text = std::string("[shm] ") + what + ": " + std::strerror(error);
+  if (error == EMFILE) text += "; raise the number of open files (ulimit -n)";
+  if (error == ENFILE) text += "; raise the number of open files of the machine (fs.file-max)";
+  fail(PLAIT_ERR_IO, text + (error == EMFILE || error == ENFILE ? ", or" : ";") +
+                         " choose another topology.backend");
+}
+
+std::string reason(int error) {
+  std::string text = std::strerror(error);
+  if (error == EMFILE) text += " (raise the number of open files with ulimit -n)";
   return text;
 }
 
@@ -48,9 +60,11 @@ struct Address {
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&text); }
 };
 
-kit::Fd new_socket() { return kit::Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+kit::Fd new_socket(int flags) {
+  return kit::Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+}
 
-// Whether there is something to read or accept, or an end.
+// Whether there is something to read, or an end; a signal ends the wait.
 bool ready(int fd, milliseconds most) {
   pollfd one{fd, POLLIN, 0};
   return poll(&one, 1, static_cast<int>(most.count())) > 0;
@@ -65,7 +79,7 @@ bool is_of_this_user(int socket) {
 struct Invitation {
   std::string name, key;
   int64_t process = 0;
-  uint64_t pids = 0;  // the PID name space of that process; 0: not known
+  uint64_t pids = 0;  // the PID namespace of that process; 0: not known
   int fd = -1;
 };
 
@@ -77,13 +91,13 @@ std::optional<Invitation> read_invitation(const std::string& text) {
   return i;
 }
 
-// The message that carries one descriptor and one byte.
-struct Parcel {
+// One byte, with a control message that carries one descriptor.
+struct DescriptorMessage {
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
   msghdr message{};
-  Parcel() {
+  DescriptorMessage() {
     message.msg_iov = &data;
     message.msg_iovlen = 1;
     message.msg_control = space.data();
@@ -91,96 +105,156 @@ struct Parcel {
   }
 };
 
+// False: the other end has closed.
 bool send_descriptor(int socket, int fd) {
-  Parcel p;
-  cmsghdr* const head = CMSG_FIRSTHDR(&p.message);
+  DescriptorMessage m;
+  cmsghdr* const head = CMSG_FIRSTHDR(&m.message);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof fd);
   std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
-  return sendmsg(socket, &p.message, MSG_NOSIGNAL) == 1;
+  ssize_t n;
+  do n = sendmsg(socket, &m.message, MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  if (n < 0 && errno != EPIPE && errno != ECONNRESET)
+    fail_serving("the shared memory cannot be given to another rank", errno);
+  return n == 1;
 }
 
-// Invalid: the other end has closed, or sent something else.
+// Invalid: the other end has closed.
 kit::Fd receive_descriptor(int socket) {
-  Parcel p;
-  if (recvmsg(socket, &p.message, MSG_CMSG_CLOEXEC) != 1) return kit::Fd();
-  const cmsghdr* const head = CMSG_FIRSTHDR(&p.message);
+  DescriptorMessage m;
+  ssize_t n;
+  do n = recvmsg(socket, &m.message, MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
+  if (n != 1) return kit::Fd();
+  if (m.message.msg_flags & MSG_CTRUNC)
+    throw std::runtime_error(
+        "this process has no descriptor left for it; raise the number of open "
+        "files (ulimit -n)");
+  const cmsghdr* const head = CMSG_FIRSTHDR(&m.message);
   if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
       head->cmsg_len != CMSG_LEN(sizeof(int)))
-    return kit::Fd();
+    throw std::runtime_error("that rank has sent something else; run the same version");
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
   return kit::Fd(fd);
 }
 
-kit::Fd ask(const kit::Fd& connection, const Invitation& to,
-            const std::function<void()>& keep_waiting) {
-  if (!is_of_this_user(connection.get()))
+// 0, or the error. EAGAIN: the queue of the other end stayed full for a slice.
+int connect_to(int socket, const Address& address) {
+  // poll() cannot wait until the other end has room for a connection; connect() can.
+  const timeval slice{0, std::chrono::microseconds(kSlice).count()};
+  if (setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice) != 0) return errno;
+  return connect(socket, address.raw(), address.size) == 0 ? 0 : errno;
+}
+
+// Invalid: the connection has ended.
+kit::Fd ask(int connection, const std::string& key, const std::function<void()>& keep_waiting) {
+  if (!is_of_this_user(connection))
     throw std::runtime_error("its socket belongs to another user; run all ranks as one user");
-  const ssize_t n = send(connection.get(), to.key.data(), to.key.size(), MSG_NOSIGNAL);
-  if (n == static_cast<ssize_t>(to.key.size())) {
-    while (!ready(connection.get(), kSlice)) keep_waiting();
-    if (kit::Fd file = receive_descriptor(connection.get())) return file;
+  const ssize_t n = send(connection, key.data(), key.size(), MSG_NOSIGNAL);
+  if (n != static_cast<ssize_t>(key.size())) return kit::Fd();
+  while (!ready(connection, kSlice)) keep_waiting();
+  return receive_descriptor(connection);
+}
+
+// The file among the descriptors of rank 0's process.
+kit::Fd open_in_proc(const Invitation& from, std::string& error) {
+  if (from.pids == 0 || from.pids != pid_namespace()) {
+    error = "it is in another PID namespace";
+    return kit::Fd();
   }
-  throw std::runtime_error("it has failed");
+  const std::string path =
+      "/proc/" + std::to_string(from.process) + "/fd/" + std::to_string(from.fd);
+  // That number may be another file, such as a device, by now: looked at before it is opened.
+  std::array<char, 64> target;
+  const ssize_t n = readlink(path.c_str(), target.data(), target.size());
+  if (n >= 0 &&
+      !std::string_view(target.data(), static_cast<size_t>(n)).starts_with("/memfd:plait")) {
+    error = path + " is no longer the shared memory";
+    return kit::Fd();
+  }
+  kit::Fd file(n < 0 ? -1 : open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) error = path + ": " + reason(errno);
+  return file;
 }
 
 }  // namespace
 
-FileServer::FileServer(int fd) : fd_(fd), key_(random_text()), socket_(new_socket()) {
-  const std::string name = "plait-" + random_text();
+FileServer::FileServer(int fd, std::string key)
+    : fd_(fd), key_(std::move(key)), socket_(new_socket(SOCK_NONBLOCK)) {
+  const std::string name = "plait-" + kit::hex(kit::random_bytes(16));
   const Address address(name);
   if (!socket_ || bind(socket_.get(), address.raw(), address.size) != 0 ||
       listen(socket_.get(), SOMAXCONN) != 0)
-    fail(PLAIT_ERR_IO, std::string("[shm] no socket for the other ranks can be made: ") +
-                           std::strerror(errno) + "; choose another topology.backend");
+    fail_serving("no socket for the other ranks can be made", errno);
   invitation_ = name + " " + key_ + " " + std::to_string(getpid()) + " " +
                 std::to_string(pid_namespace()) + " " + std::to_string(fd);
 }
 
 void FileServer::serve(milliseconds most) {
-  for (; ready(socket_.get(), most); most = milliseconds(0)) {
-    const kit::Fd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection) return;  // it has given up already
-    if (hand_over(connection.get())) ++served_;
+  std::vector<pollfd> waited = {{socket_.get(), POLLIN, 0}};
+  for (const Connection& c : connections_) waited.push_back({c.socket.get(), POLLIN, 0});
+  if (poll(waited.data(), waited.size(), static_cast<int>(most.count())) < 0) {
+    if (errno == EINTR) return;
+    fail_serving("cannot wait for the other ranks", errno);
   }
+  std::vector<Connection> open;
+  for (size_t i = 0; i < connections_.size(); ++i)
+    if (waited[i + 1].revents == 0 || !is_done(connections_[i]))
+      open.push_back(std::move(connections_[i]));
+  connections_ = std::move(open);
+  if (waited[0].revents != 0) accept_one();
 }
 
-bool FileServer::hand_over(int connection) const {
-  if (!is_of_this_user(connection)) return false;
-  std::string key(kKeyBytes, '\0');
-  const auto end = std::chrono::steady_clock::now() + kKeyTimeout;
-  for (size_t n = 0; n < key.size();) {
-    const auto left =
-        std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0 || !ready(connection, left)) return false;
-    const ssize_t got = recv(connection, key.data() + n, key.size() - n, 0);
-    if (got <= 0) return false;
-    n += static_cast<size_t>(got);
+void FileServer::accept_one() {
+  kit::Fd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    if (errno == EINTR || errno == EAGAIN || errno == ECONNABORTED) return;
+    fail_serving("no connection of another rank can be accepted", errno);
   }
-  return kit::equal_constant_time(key, key_) && send_descriptor(connection, fd_);
+  if (!is_of_this_user(socket.get())) return;
+  if (connections_.size() == kMostConnections) connections_.erase(connections_.begin());
+  connections_.push_back({std::move(socket), {}});
 }
 
-kit::Fd accept_file(const std::string& text, const std::function<void()>& keep_waiting) {
+// Whether the connection can be closed: it has the file, has ended, or has sent another key.
+bool FileServer::is_done(Connection& c) {
+  std::array<char, 128> text;
+  const size_t missing = std::min(key_.size() - c.received.size(), text.size());
+  const ssize_t n = recv(c.socket.get(), text.data(), missing, 0);
+  if (n < 0) return errno != EINTR && errno != EAGAIN;
+  if (n == 0) return true;
+  c.received.append(text.data(), static_cast<size_t>(n));
+  if (c.received.size() < key_.size()) return false;
+  if (kit::equal_constant_time(c.received, key_) && send_descriptor(c.socket.get(), fd_)) ++served_;
+  return true;
+}
+
+ReceivedFile accept_file(const std::string& text, const std::function<void()>& keep_waiting) {
   const auto invitation = read_invitation(text);
   if (!invitation) throw std::runtime_error("it has sent something else; run the same version");
-  const kit::Fd connection = new_socket();
-  if (!connection)
-    throw std::runtime_error(std::string("no socket can be made: ") + std::strerror(errno));
   const Address address(invitation->name);
-  if (connect(connection.get(), address.raw(), address.size) == 0)
-    return ask(connection, *invitation, keep_waiting);
-  const int error = errno;
-  if (invitation->pids != 0 && invitation->pids == pid_namespace()) {
-    const std::string path =
-        "/proc/" + std::to_string(invitation->process) + "/fd/" + std::to_string(invitation->fd);
-    if (kit::Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC)); file) return file;
+  for (;; keep_waiting()) {
+    const kit::Fd connection = new_socket(0);
+    if (!connection) throw std::runtime_error("no socket can be made: " + reason(errno));
+    const int error = connect_to(connection.get(), address);
+    if (error == EAGAIN || error == EINTR) continue;
+    if (error == 0) {
+      if (kit::Fd file = ask(connection.get(), invitation->key, keep_waiting))
+        return {std::move(file), invitation->key};
+      std::this_thread::sleep_for(kSlice);
+      continue;
+    }
+    std::string other_error;
+    if (kit::Fd file = open_in_proc(*invitation, other_error))
+      return {std::move(file), invitation->key};
+    throw std::runtime_error(
+        "its socket: " + reason(error) + "; its descriptor: " + other_error +
+        "; that rank has failed, or is in another network namespace and another PID namespace "
+        "(containers share them with --network container:NAME or --pid container:NAME)");
   }
-  throw std::runtime_error(
-      std::string(std::strerror(error)) +
-      "; that rank has failed, or has another network and other process numbers (containers share "
-      "them with --network container:NAME or --pid container:NAME)");
 }
 
 }  // namespace plait::comm_shm

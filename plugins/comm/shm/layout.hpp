@@ -30,7 +30,8 @@ static_assert(Flag::is_always_lock_free && Count::is_always_lock_free && sizeof(
 constexpr uint64_t kLine = 64;  // a cache line: the unit that cores transfer
 // The file grows in these steps: whole pages on any machine.
 constexpr uint64_t kGranularity = 64 * 1024;
-constexpr uint64_t kRing = 1024;  // calls of one channel that a rank may be ahead of the others
+constexpr uint64_t kRing = 1024;    // calls of one channel that a rank may be ahead of the others
+constexpr uint64_t kKeyBytes = 32;  // hexadecimal digits
 constexpr uint64_t kFailureBytes = 4000;  // longest failure text that is shared
 
 constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
@@ -47,20 +48,21 @@ struct RankState {
   FutexEvent event;
   alignas(kLine) Flag presence;
   // Written before kJoined.
-  uint64_t process, pid_namespace;  // process id and its PID name space
+  uint64_t process, pid_namespace;  // process id and its PID namespace
 };
 
 enum FailureState : uint32_t { kNone, kBeingWritten, kWritten };
 
 struct Control {
   uint64_t magic, size;      // R
+  char key[kKeyBytes];       // of the group, which no other file has; written by rank 0 at first
   alignas(kLine) Count end;  // bytes of the file that are allocated
   Flag all_joined;           // 1: all members have joined
   alignas(kLine) Flag failure;
   uint32_t failure_bytes;
   char failure_text[kFailureBytes];
 };
-constexpr uint64_t kMagic = 0x31306d6873706c70;  // "plpshm01"
+constexpr uint64_t kMagic = 0x32306d6873706c70;  // "plpshm02"
 
 constexpr uint64_t kRankStatesAt = round_up(sizeof(Control), kLine);
 constexpr uint64_t directory_at(uint64_t ranks) {
