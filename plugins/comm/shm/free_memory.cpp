@@ -1,5 +1,6 @@
 #include "plugins/comm/shm/free_memory.hpp"
 
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <optional>
@@ -10,12 +11,18 @@ namespace {
 
 // The names of the two versions of control groups.
 struct Version {
-  const char* folder;                    // where it is mounted
-  const char *limit, *used, *droppable;  // droppable: a key of memory.stat
+  const char* folder;  // where it is mounted
+  const char *limit, *used;
+  std::array<const char*, 3> droppable;  // keys of memory.stat; NULL: none
 };
-constexpr Version kFirst = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                            "memory.usage_in_bytes", "total_inactive_file"};
-constexpr Version kSecond = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+constexpr Version kFirst = {"/sys/fs/cgroup/memory",
+                            "memory.limit_in_bytes",
+                            "memory.usage_in_bytes",
+                            {"total_inactive_file", "total_active_file"}};
+constexpr Version kSecond = {"/sys/fs/cgroup",
+                             "memory.max",
+                             "memory.current",
+                             {"inactive_file", "active_file", "slab_reclaimable"}};
 
 std::optional<uint64_t> number(const std::string& text) {
   uint64_t value = 0;
@@ -47,7 +54,9 @@ std::optional<uint64_t> left_in(const std::string& folder, const Version& names)
   const auto limit = number_in(folder + "/" + names.limit),
              used = number_in(folder + "/" + names.used);
   if (!limit || !used) return std::nullopt;
-  const uint64_t droppable = number_of(folder + "/memory.stat", names.droppable).value_or(0);
+  uint64_t droppable = 0;
+  for (const char* key : names.droppable)
+    if (key) droppable += number_of(folder + "/memory.stat", key).value_or(0);
   const uint64_t taken = *used > droppable ? *used - droppable : 0;
   return *limit > taken ? *limit - taken : 0;
 }

@@ -11,7 +11,8 @@ struct FreeMemory {
   bool of_control_group = false;  // a limit of a control group, as containers have, decides
 };
 
-// root: the folder with proc/ and sys/. Pages of files that the system can drop count as free.
+// root: the folder with proc/ and sys/. What the system can drop counts as free:
+// pages of files, and kernel memory that it gives back.
 FreeMemory free_memory(const std::string& root = "");
 
 }  // namespace plait::comm_shm

@@ -53,9 +53,10 @@ TEST_CASE("a limit counts what is used, without pages that can be dropped") {
   m.write("sys/fs/cgroup/job/memory.max", mib(64))
       .write("sys/fs/cgroup/job/memory.current", mib(30));
   m.expect(34, true);
-  m.write("sys/fs/cgroup/job/memory.stat",
-          "anon 5\nworkingset_inactive_file 9\ninactive_file " + mib(10) + "active_file 7\n");
-  m.expect(44, true);
+  m.write("sys/fs/cgroup/job/memory.stat", "anon 5\nworkingset_inactive_file 9\ninactive_file " +
+                                               mib(10) + "active_file " + mib(5) +
+                                               "slab_reclaimable " + mib(2) + "slab " + mib(3));
+  m.expect(51, true);
   m.write("sys/fs/cgroup/job/memory.current", mib(90)).expect(0, true);
   m.write("sys/fs/cgroup/job/memory.max", "max\n").expect(100, false);
   m.write("sys/fs/cgroup/job/memory.max", mib(900)).expect(100, false);
@@ -83,8 +84,10 @@ TEST_CASE("control groups of version 1") {
   m.write("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:hugetlb,memory:/job\n0::/\n");
   m.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", mib(20));
   m.write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", mib(15));
-  m.write("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 0\ntotal_inactive_file " + mib(3));
-  m.expect(8, true);
+  m.write("sys/fs/cgroup/memory/job/memory.stat",
+          "inactive_file 0\nactive_file 0\ntotal_inactive_file " + mib(3) + "total_active_file " +
+              mib(4));
+  m.expect(12, true);
   m.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n")
       .expect(100, false);
 }
