@@ -66,7 +66,7 @@ void check_shared_memory(const plait_comm_needs& needs) {
     fail(PLAIT_ERR_IO, std::string("[shm] no shared memory can be made (memfd_create): ") +
                            std::strerror(errno) + "; " + in_mib(bytes) + " are needed for " +
                            std::to_string(needs.ranks) + " ranks; choose another topology.backend");
-  const FreeMemory found = free_memory();
+  const FreeMemory found = free_memory(needs.ranks);
   if (bytes <= found.bytes) return;
   fail(PLAIT_ERR_MEMORY, "[shm] " + std::to_string(needs.ranks) + " ranks of this machine need " +
                              in_mib(bytes) + " of shared memory, found " + in_mib(found.bytes) +

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <system_error>
 
 namespace plait::comm_shm {
 namespace {
@@ -61,14 +63,31 @@ std::optional<uint64_t> left_in(const std::string& folder, const Version& names)
   return *limit > taken ? *limit - taken : 0;
 }
 
+// How many of that many ranks can be in a group, those below it included.
+uint64_t most_ranks_in(const std::string& folder, uint64_t ranks) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator i(folder, error), end; !error && i != end;
+       i.increment(error))
+    if (i->is_directory(error)) return ranks;
+  std::ifstream processes(folder + "/cgroup.procs");
+  uint64_t n = 0;
+  for (std::string line; n < ranks && std::getline(processes, line);) ++n;
+  return error || n == 0 ? ranks : n;
+}
+
 // Of the group at `path` and all above it: the least. A container may see the path of the host, and
 // its own group at the top.
-std::optional<uint64_t> left_below(const std::string& root, std::string path,
-                                   const Version& names) {
+std::optional<uint64_t> left_below(const std::string& root, std::string path, const Version& names,
+                                   uint64_t ranks) {
   std::optional<uint64_t> least;
   for (;;) {
     if (path == "/") path.clear();
-    const auto left = left_in(root + names.folder + path, names);
+    const std::string folder = root + names.folder + path;
+    auto left = left_in(folder, names);
+    if (left && ranks > 1) {
+      const uint64_t inside = most_ranks_in(folder, ranks);
+      if (inside < ranks) *left = *left > UINT64_MAX / ranks ? UINT64_MAX : *left * ranks / inside;
+    }
     if (left && (!least || *left < *least)) least = left;
     if (path.empty()) return least;
     path.erase(path.rfind('/'));
@@ -77,7 +96,7 @@ std::optional<uint64_t> left_below(const std::string& root, std::string path,
 
 }  // namespace
 
-FreeMemory free_memory(const std::string& root) {
+FreeMemory free_memory(uint32_t ranks, const std::string& root) {
   FreeMemory found;
   if (const auto kib = number_of(root + "/proc/meminfo", "MemAvailable:"))
     found.bytes = *kib * 1024;
@@ -92,7 +111,8 @@ FreeMemory free_memory(const std::string& root) {
     for (std::string name; std::getline(names, name, ',');)
       first_version = first_version || name == "memory";
     if (!first_version && !controllers.empty()) continue;
-    const auto left = left_below(root, line.substr(second + 1), first_version ? kFirst : kSecond);
+    const auto left =
+        left_below(root, line.substr(second + 1), first_version ? kFirst : kSecond, ranks);
     if (left && *left < found.bytes) found = {*left, true};
   }
   return found;

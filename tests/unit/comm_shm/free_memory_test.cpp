@@ -24,8 +24,8 @@ class Machine {
     std::ofstream(path) << text;
     return *this;
   }
-  void expect(uint64_t mib, bool of_control_group) const {
-    const auto found = free_memory(root_.path());
+  void expect(uint64_t mib, bool of_control_group, uint32_t ranks = 1) const {
+    const auto found = free_memory(ranks, root_.path());
     CHECK(found.bytes == mib * kMiB);
     CHECK(found.of_control_group == of_control_group);
   }
@@ -44,7 +44,7 @@ TEST_CASE("without control groups the machine's memory counts") {
   Machine().write("proc/self/cgroup", "0::/\n").expect(100, false);
   Machine m;
   m.write("proc/meminfo", "MemTotal: 4096000 kB\n");
-  CHECK(free_memory(m.path()).bytes == UINT64_MAX);
+  CHECK(free_memory(1, m.path()).bytes == UINT64_MAX);
 }
 
 TEST_CASE("a limit counts what is used, without pages that can be dropped") {
@@ -90,4 +90,21 @@ TEST_CASE("control groups of version 1") {
   m.expect(12, true);
   m.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n")
       .expect(100, false);
+}
+
+TEST_CASE("ranks in control groups of their own each use the limit of theirs") {
+  Machine m;
+  m.write("proc/self/cgroup", "0::/pod/job\n");
+  const std::string pod = "sys/fs/cgroup/pod/", job = pod + "job/";
+  m.write(job + "memory.max", mib(30)).write(job + "memory.current", mib(20));
+  m.expect(10, true, 4);  // not known: all may be in it
+  m.write(job + "cgroup.procs", "17\n").expect(40, true, 4);
+  m.write(job + "cgroup.procs", "17\n0\n").expect(20, true, 4);
+  m.write(job + "cgroup.procs", "17\n18\n19\n20\n21\n").expect(10, true, 4);
+  m.expect(10, true, 1);
+  // The group above has all of them, through groups below it.
+  m.write(job + "cgroup.procs", "17\n").write(pod + "cgroup.procs", "");
+  m.write(pod + "memory.max", mib(35)).write(pod + "memory.current", mib(0)).expect(35, true, 4);
+  // What the machine has is for all ranks.
+  m.write(pod + "memory.max", "max\n").expect(100, false, 12);
 }
