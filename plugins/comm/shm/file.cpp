@@ -163,10 +163,14 @@ void File::take_back(uint64_t before, uint64_t end) noexcept {
 // now; in blocks, because a signal undoes the reservations of the interrupted call.
 void File::reserve(uint64_t at, uint64_t bytes) {
   constexpr uint64_t kPiece = 64 * 1024 * 1024;
-  // Asked first: a control group kills a process that takes more than its limit.
-  const FreeMemory free = free_memory();
-  int error = bytes <= free.bytes ? 0 : ENOMEM;
+  int error = 0;
   for (uint64_t done = 0; done < bytes && error == 0; done += kPiece) {
+    // Asked first, and again, because others take memory meanwhile: a control group kills a process
+    // that takes more than its limit.
+    if (bytes - done > free_memory().bytes) {
+      error = ENOMEM;
+      break;
+    }
     const uint64_t piece = std::min(kPiece, bytes - done);
     do error = posix_fallocate(fd_.get(), static_cast<off_t>(at + done), static_cast<off_t>(piece));
     while (error == EINTR);
