@@ -23,6 +23,8 @@ class OutputFile {
  public:
   virtual ~OutputFile() = default;
   virtual void write(const void* data, size_t size) = 0;  // writes all of it or throws
+  // Bytes that write() has written, also in calls that failed then.
+  virtual uint64_t written() const = 0;
   virtual void write_at(uint64_t offset, const void* data, size_t size) = 0;
   virtual void sync() = 0;  // makes the content durable; after a failure the file is lost
   virtual void close() = 0;

@@ -36,8 +36,13 @@ class PosixOutput final : public OutputFile {
   PosixOutput(const std::string& path, int flags)
       : file_(path, O_WRONLY | O_CREAT | flags, "open for writing") {}
   void write(const void* data, size_t size) override {
-    put(data, size, [this](const char* p, size_t n, size_t) { return ::write(file_.get(), p, n); });
+    put(data, size, [this](const char* p, size_t n, size_t) {
+      const ssize_t done = ::write(file_.get(), p, n);
+      if (done > 0) written_ += static_cast<uint64_t>(done);
+      return done;
+    });
   }
+  uint64_t written() const override { return written_; }
   void write_at(uint64_t offset, const void* data, size_t size) override {
     put(data, size, [this, offset](const char* p, size_t n, size_t done) {
       return ::pwrite(file_.get(), p, n, static_cast<off_t>(offset + done));
@@ -61,6 +66,7 @@ class PosixOutput final : public OutputFile {
     }
   }
   Descriptor file_;
+  uint64_t written_ = 0;
 };
 
 class PosixLock final : public FileLock {

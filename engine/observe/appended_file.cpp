@@ -8,75 +8,91 @@
 
 namespace plait::observe {
 
-AppendedFile::AppendedFile(FileSystem& files, std::string path, std::string units, Log& log)
-    : files_(files),
-      path_(std::move(path)),
-      units_(std::move(units)),
-      log_(log),
-      file_(files.open(path_, OpenMode::kAppend)),
-      end_(files.info(path_).size) {}
+const Units kLines = {"lines", [](std::string_view text) {
+                        const size_t end = text.find('\n');
+                        return end == std::string_view::npos ? text.size() : end + 1;
+                      }};
+
+AppendedFile::AppendedFile(FileSystem& files, std::string path, const Units& units, Tell tell)
+    : path_(std::move(path)),
+      units_(units),
+      tell_(std::move(tell)),
+      file_(files.open(path_, OpenMode::kAppend)) {}
+
+AppendedFile::AppendedFile(FileSystem& files, std::string path, const Units& units, Log& log)
+    : AppendedFile(files, std::move(path), units,
+                   [&log](const std::string& text) { log.warn(text); }) {}
 
 AppendedFile::~AppendedFile() {
   try {
-    if (failing_ && put(kept_)) works_again();
+    if (failing_) write({});
     file_->close();
     if (failing_)
-      log_.warn(
-          strf("[run] the last %ld %s of ", static_cast<long>(n_kept_ + n_lost_), units_.c_str()) +
-          path_ + " are missing");
+      tell_(strf("[run] the last %ld %s of ", static_cast<long>(count(kept_) + n_lost_),
+                 units_.name) +
+            path_ + " are missing");
   } catch (const std::exception& e) {
-    log_.warn(e.what());
+    try {
+      tell_(e.what());
+    } catch (const std::exception&) {
+      // Nobody can be told.
+    }
   }
 }
 
-void AppendedFile::write(std::string_view text, int64_t n) {
-  if (!failing_) {
-    if (!put(text)) n_kept_ = n;
+void AppendedFile::write(std::string_view text) {
+  if (!kept_.empty() && !put(kept_, kept_written_)) {
+    // Behind units that are lost none is kept: a reader would see several gaps.
+    losing_ = losing_ || kept_.size() + text.size() > kMostKept;
+    if (losing_)
+      n_lost_ += count(text);
+    else
+      kept_ += text;
     return;
   }
-  if (kept_.size() + text.size() > kMostKept) {
-    n_lost_ += n;
-  } else {
-    kept_ += text;
-    n_kept_ += n;
-  }
-  if (put(kept_)) works_again();
+  losing_ = false;
+  if (!put(text, 0) || !std::exchange(failing_, false)) return;
+  const int64_t lost = std::exchange(n_lost_, 0);
+  tell_("[run] " + path_ + " is written again; " +
+        (lost > 0 ? strf("%ld %s were lost", static_cast<long>(lost), units_.name)
+                  : "nothing was lost"));
 }
 
-// Whether all of it was written; else the rest is kept.
-bool AppendedFile::put(std::string_view text) {
+// Whether all of a text is in the file now; so many bytes of it were. Else its units that are not
+// complete there are kept.
+bool AppendedFile::put(std::string_view text, uint64_t written) {
+  const uint64_t before = file_->written();
+  std::string why;
   try {
-    file_->write(text);
-    end_ += text.size();
+    file_->write(text.substr(written));
+    kept_.clear();
     return true;
   } catch (const Error& e) {
-    failed(e.text(), text);
-    return false;
+    why = e.text();
   }
+  written += file_->written() - before;
+  while (!text.empty()) {
+    const size_t size = units_.first(text);
+    if (size > written) break;
+    text.remove_prefix(size);
+    written -= size;
+  }
+  kept_ = std::string(text);
+  kept_written_ = written;
+  if (!std::exchange(failing_, true))
+    tell_(why +
+          "\nThe run continues; what is missing of this file is written when that works again");
+  return false;
 }
 
-void AppendedFile::failed(const std::string& why, std::string_view text) {
-  uint64_t written = 0;  // before the error
-  try {
-    const uint64_t size = files_.info(path_).size;
-    written = size > end_ ? std::min<uint64_t>(size - end_, text.size()) : 0;
-  } catch (const Error&) {
-    // A file that cannot be looked at has not grown.
+int64_t AppendedFile::count(std::string_view text) const {
+  int64_t n = 0;
+  while (!text.empty()) {
+    const size_t size = std::min(units_.first(text), text.size());
+    n += size > 1;
+    text.remove_prefix(size);
   }
-  end_ += written;
-  kept_ = std::string(text.substr(written));
-  if (std::exchange(failing_, true)) return;
-  log_.warn(why +
-            "\nThe run continues; what is missing of this file is written when that works again");
-}
-
-void AppendedFile::works_again() {
-  log_.warn("[run] " + path_ + " is written again; " +
-            (n_lost_ > 0 ? strf("%ld %s were lost", static_cast<long>(n_lost_), units_.c_str())
-                         : "nothing was lost"));
-  kept_.clear();
-  n_kept_ = n_lost_ = 0;
-  failing_ = false;
+  return n;
 }
 
 }  // namespace plait::observe

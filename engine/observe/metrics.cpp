@@ -24,12 +24,12 @@ bool ends_torn(FileSystem& files, const std::string& path) {
 NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,
                            int batch_ms)
     : torn_(ends_torn(files, path)),
-      file_(files, path, "lines", log),
+      file_(files, path, kLines, log),
       run_(std::move(run)),
       batch_ns_(static_cast<uint64_t>(batch_ms > 0 ? batch_ms : 0) * 1'000'000u),
       last_write_(monotonic_ns()),
       line_(kLineBytes) {
-  if (torn_) file_.write("\n", 0);
+  if (torn_) file_.write("\n");
   if (batch_ns_ > 0) gathered_.reserve(kGatherBytes);
 }
 
@@ -49,19 +49,17 @@ void NdjsonWriter::finish() {
   if (line_.full())
     fail_invalid("[metrics] a line for " + file_.path() +
                  " needs more than 16 KiB; log fewer or shorter values");
-  if (batch_ns_ == 0) return file_.write(line, 1);
+  if (batch_ns_ == 0) return file_.write(line);
   if (gathered_.size() + line.size() > kGatherBytes) flush();
   gathered_.append(line);
-  ++n_gathered_;
   if (monotonic_ns() - last_write_ >= batch_ns_) flush();
 }
 
 void NdjsonWriter::flush() {
   if (gathered_.empty()) return;
   last_write_ = monotonic_ns();
-  file_.write(gathered_, n_gathered_);
+  file_.write(gathered_);
   gathered_.clear();
-  n_gathered_ = 0;
 }
 
 namespace {

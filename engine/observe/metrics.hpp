@@ -80,7 +80,6 @@ class NdjsonWriter {
   uint64_t last_write_ = 0;
   JsonLine line_;
   std::string gathered_;
-  int64_t n_gathered_ = 0;
 };
 
 }  // namespace plait::observe

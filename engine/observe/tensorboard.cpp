@@ -46,11 +46,20 @@ std::string fresh_path(FileSystem& files, const std::string& folder, double unix
     if (!files.exists(base + std::to_string(n))) return base + std::to_string(n);
 }
 
+// As record() writes them.
+constexpr Units kRecords = {"records", [](std::string_view text) {
+                              constexpr size_t kAround = 8 + 4 + 4;
+                              uint64_t size = 0;
+                              for (size_t i = 0; i < sizeof size && i < text.size(); ++i)
+                                size |= uint64_t{static_cast<unsigned char>(text[i])} << 8 * i;
+                              return static_cast<size_t>(size) + kAround;
+                            }};
+
 }  // namespace
 
 TensorBoardWriter::TensorBoardWriter(FileSystem& files, const std::string& folder,
                                      double unix_seconds, Log& log)
-    : file_(files, fresh_path(files, folder, unix_seconds), "records", log),
+    : file_(files, fresh_path(files, folder, unix_seconds), kRecords, log),
       last_write_(monotonic_ns()) {
   buffer_.reserve(kReserve);
   event_.reserve(1024);
@@ -78,7 +87,7 @@ void TensorBoardWriter::record(std::string_view event) {
 void TensorBoardWriter::flush() {
   if (buffer_.empty()) return;
   last_write_ = monotonic_ns();
-  file_.write(buffer_, pending_);
+  file_.write(buffer_);
   buffer_.clear();
   pending_ = 0;
 }

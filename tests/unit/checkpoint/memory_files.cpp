@@ -51,8 +51,10 @@ class MemoryOutput : public plait::OutputFile {
   void write(const void* data, size_t size) override {
     const bool go = files_.count("write", path_) == MemoryFiles::Fate::kGo;
     node_->now.append(static_cast<const char*>(data), go ? size : size / 2);
+    written_ += go ? size : size / 2;
     if (!go) files_.fail("write", path_);
   }
+  uint64_t written() const override { return written_; }
   void write_at(uint64_t, const void*, size_t) override { plait::fail_internal("not used here"); }
   void sync() override {
     if (files_.count("sync", path_) == MemoryFiles::Fate::kFail) files_.fail("sync", path_);
@@ -66,6 +68,7 @@ class MemoryOutput : public plait::OutputFile {
   MemoryFiles& files_;
   MemoryFiles::NodePtr node_;
   std::string path_;
+  uint64_t written_ = 0;
 };
 
 // Sees changes of the file after it was opened, like a descriptor.

@@ -50,6 +50,7 @@ class HookedOutput : public OutputFile {
     files_.before("write", path_);
     file_->write(data, size);
   }
+  uint64_t written() const override { return file_->written(); }
   void write_at(uint64_t offset, const void* data, size_t size) override {
     files_.before("write", path_);
     file_->write_at(offset, data, size);
