@@ -5,6 +5,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <new>
+#include <utility>
+
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
@@ -256,31 +259,36 @@ void RunDir::write_status(const RunStatus& status) const {
   files_->replace(join_path(path_, "status.json"), json.text() + "\n");
 }
 
-LogFile::LogFile(FileSystem& files, const std::string& path)
-    : file_(files.open(path, OpenMode::kAppend)) {}
+namespace {
 
-void LogFile::line(uint32_t level, std::string_view text) noexcept {
+// A line of a log, or several for a text of several lines.
+std::string log_text(uint32_t level, std::string_view text) {
   static constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_.empty()) return;
-  try {
-    std::string line = utc_text(unix_seconds()) + strf(" %-5s ", kLevels[level < 4 ? level : 3]);
-    // Control characters could let a name in a file forge lines or control the terminal of a
-    // reader.
-    for (const std::string& part : split(text, '\n')) {
-      if (line.back() == '\n') line += "  ";
-      line += printable(part) + '\n';
-    }
-    if (line.back() != '\n') line += '\n';
-    file_->write(line);
-  } catch (const std::exception& e) {
-    failure_ = e.what();
+  std::string line = utc_text(unix_seconds()) + strf(" %-5s ", kLevels[level < 4 ? level : 3]);
+  // Control characters could let a name in a file forge lines or control the terminal of a reader.
+  for (const std::string& part : split(text, '\n')) {
+    if (line.back() == '\n') line += "  ";
+    line += printable(part) + '\n';
   }
+  if (line.back() != '\n') line += '\n';
+  return line;
 }
 
-std::string LogFile::failure() const {
+}  // namespace
+
+LogFile::LogFile(FileSystem& files, const std::string& path)
+    : file_(files, path, kLines,
+            [this](const std::string& text) { notes_ += log_text(PLAIT_LOG_WARN, text); }) {}
+
+void LogFile::line(uint32_t level, std::string_view text) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return failure_;
+  try {
+    file_.write(log_text(level, text));
+    // Written at once, or kept like the line.
+    while (!notes_.empty()) file_.write(std::exchange(notes_, {}));
+  } catch (const std::bad_alloc&) {
+    // The run needs the memory more than this line.
+  }
 }
 
 }  // namespace plait::observe

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/files.hpp"
+#include "engine/observe/appended_file.hpp"
 
 namespace plait::observe {
 
@@ -83,18 +83,17 @@ class RunDir {
 
 std::string rank_log_path(const std::string& run_dir, int rank);
 
-// log/rank-N.log: lines with time and level, appended. Thread-safe. After the first write error,
-// which is kept in failure(), errors are ignored.
+// log/rank-N.log: lines with time and level, appended. Thread-safe. What cannot be written is kept
+// or lost as AppendedFile says; the log itself says so when it is written again.
 class LogFile {
  public:
   LogFile(FileSystem& files, const std::string& path);
   void line(uint32_t level, std::string_view text) noexcept;
-  std::string failure() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::unique_ptr<OutputFile> file_;
-  std::string failure_;
+  std::mutex mutex_;
+  std::string notes_;  // lines about the file that are to be written next
+  AppendedFile file_;
 };
 
 }  // namespace plait::observe

@@ -12,6 +12,7 @@
 
 #include "engine/base/text.hpp"
 #include "engine/observe/metrics.hpp"
+#include "engine/observe/run_dir.hpp"
 #include "engine/observe/tensorboard.hpp"
 #include "tests/unit/observe/temp_folder.hpp"
 
@@ -176,6 +177,33 @@ TEST_CASE("records of an event file that are missing are counted") {
   }
   // 40 bytes of the version, then a whole one of 41: 16 around 25 of content.
   CHECK(has(lines.all.back(), "the last 4 records of "));
+}
+
+TEST_CASE("a log continues behind a full disk, and says that lines are missing") {
+  const TempFolder folder;
+  {
+    plait::observe::LogFile log(folder.files(), folder / "log");
+    log.line(PLAIT_LOG_INFO, "first");
+    {
+      const FullDisk full(folder.files().info(folder / "log").size + 5);
+      log.line(PLAIT_LOG_INFO, "second");
+      for (int i = 0; i < 40; ++i) log.line(PLAIT_LOG_INFO, std::string(10000, 'x'));
+    }
+    log.line(PLAIT_LOG_INFO, "last");
+  }
+  const std::string text = folder.read("log");
+  const auto at = [&](const std::string& part) {
+    const size_t found = text.find(part);
+    CAPTURE(part);
+    REQUIRE(found != std::string::npos);
+    CHECK(text.find(part, found + 1) == std::string::npos);
+    return found;
+  };
+  CHECK(at("info  first\n") < at("info  second\n"));
+  CHECK(at("info  second\n") < at("warn  [files] cannot write"));
+  CHECK(at("warn  [files] cannot write") < at("info  last\n"));
+  CHECK(at("info  last\n") < at("is written again; 14 lines were lost\n"));
+  CHECK(text.ends_with("lines were lost\n"));
 }
 
 TEST_CASE("metrics and event files are whole behind a full disk") {
