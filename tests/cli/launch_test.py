@@ -134,6 +134,13 @@ class Failures(Launch):
         result, _, _ = self.all('echo "{}" >&$REPORTS; echo nonsense >&$REPORTS; exit 9')
         self.assertEqual(result["code"], 9)
 
+    def test_a_report_right_before_the_end_is_read(self):
+        """Behind so much else that the launcher sees the end first: the others know, and have time to end by themselves."""
+        line = json.dumps({"rank": 1, "code": 6, "seconds": 100, "text": "[data] no file"})
+        for _ in range(8):
+            result, _, _ = self.all("timeout 0.8 yes >&$REPORTS; exit 0", f"sleep 0.1; printf '%s\\n' '{line}' >&$REPORTS; exit 3", linger=1000)
+            self.assertEqual(result["codes"], [0, 3])
+
     def test_who_cannot_know_is_ended_soon(self):
         """A worker that is killed before all are connected, or ends without a report: nothing tells the others, which would wait for long."""
         for end, code in (("kill -9 $$", 137), ("exit 3", 3)):

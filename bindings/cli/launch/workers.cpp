@@ -201,6 +201,8 @@ void Watch::on_end(size_t which, const siginfo_t& info) {
   e.ended = running_[which].ended;
   e.seconds = monotonic_seconds();
   running_[which].id = 0;
+  // What it reported before it ended, but after the reports were read last.
+  if (reports_) reports_->read();
   if (e.code == 0 || result_.signal != 0) return;
   // Interrupted without a signal of ours: all workers were asked to stop, so the others exit, too.
   if (e.code == settings_.interrupted)
