@@ -51,12 +51,6 @@ std::string newest_environment(const std::string& run) {
   return path;
 }
 
-std::string own_host() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // The engine locks a file of the run for as long as it runs, on any machine that shares the file
 // system; the process id tells it where locks do not work.
 bool is_gone(const RunRecord& run) {
@@ -91,6 +85,12 @@ std::vector<std::pair<std::string, double>> values_of(const Json& line, const st
 }
 
 }  // namespace
+
+std::string own_host() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
 
 bool is_run(const std::string& path) {
   std::error_code ignored;

@@ -55,6 +55,8 @@ inline constexpr int64_t kNewestBytes = 1 << 16;
 // The line of the last evaluation, which may be further from the end; "": there is none.
 std::string last_evaluation(const std::string& run);
 
+// The name of this machine, as the records have it.
+std::string own_host();
 // Whether the folder is a run directory, by its files.
 bool is_run(const std::string& path);
 // Reads status, environment and overrides. Never throws for files that are absent or damaged.

@@ -22,6 +22,14 @@ class Sweep(Case):
         outcome = self.expect(code, "sweep", "t.toml", *words, "--json")
         return outcome.records[:-1], outcome.records[-1]
 
+    def test_a_folder_that_cannot_be_made(self):
+        self.write("file", "")
+        self.fails(3, ["sweep", "t.toml", "run.seed=1,2", "--dir", "file/x"],
+                   "[cli] the folder 'file/x' of the sweep cannot be made: Not a directory; name another one with --dir")
+        (self.folder / "s/sweep.lock").mkdir(parents=True)
+        self.fails(3, ["sweep", "t.toml", "run.seed=1,2", "--dir", "s"],
+                   "[cli] 's/sweep.lock' cannot be opened: Is a directory; name another folder with --dir")
+
     def test_grid(self):
         trials, done = self.sweep(RATES, "model.layers[0].out=4,8", "run.log_every=1")
         self.assertEqual(sorted(t["trial"] for t in trials), list(range(6)))

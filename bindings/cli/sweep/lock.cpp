@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,13 +12,6 @@
 
 namespace plait::cli {
 namespace {
-
-// "host NAME, process 123", as the lock of a run directory has it.
-std::string own_name() {
-  char host[256] = "unknown";
-  gethostname(host, sizeof host - 1);
-  return std::string("host ") + host + ", process " + std::to_string(getpid());
-}
 
 std::string holder_in(int fd) {
   char text[512];
@@ -30,18 +24,26 @@ std::string holder_in(int fd) {
 
 SweepLock::SweepLock(const std::string& folder) {
   const std::string path = folder + "/sweep.lock";
+  const auto fail_with = [&](const std::string& what, int error) {
+    throw CliError(kEnvironment, "[cli] '" + path + "' cannot be " + what + ": " +
+                                     std::strerror(error) + "; name another folder with --dir");
+  };
   file_ = Fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
-  if (file_ && flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (!file_) fail_with("opened", errno);
+  if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+    // A file system without locks: a second sweep could not be refused.
+    if (errno != EWOULDBLOCK) fail_with("locked", errno);
     const std::string holder = holder_in(file_.get());
     throw CliError(kEnvironment, "[cli] the sweep in '" + folder + "' is in use by " +
                                      (holder.empty() ? "another process" : plain(holder)) +
                                      "; wait until it ends, stop it, or name another folder with "
                                      "--dir");
   }
-  const std::string name = own_name() + "\n";
-  if (!file_ || ftruncate(file_.get(), 0) != 0 ||
+  // As the lock of a run directory has it.
+  const std::string name = "host " + own_host() + ", process " + std::to_string(getpid()) + "\n";
+  if (ftruncate(file_.get(), 0) != 0 ||
       pwrite(file_.get(), name.data(), name.size(), 0) != static_cast<ssize_t>(name.size()))
-    throw CliError(kEnvironment, "[cli] '" + path + "' cannot be written: " + std::strerror(errno));
+    fail_with("written", errno);
 }
 
 }  // namespace plait::cli

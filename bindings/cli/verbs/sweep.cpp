@@ -191,7 +191,10 @@ void Sweep::open_record(const Json& values) {
              {"experiment", values}, {"trials", trials},        {"rounds", Json::array()}};
   const std::string path = folder_ + "/sweep.json";
   std::error_code error;
-  fs::create_directories(folder_, error);
+  if (fs::create_directories(folder_, error); error)
+    throw CliError(kEnvironment, "[cli] the folder '" + folder_ +
+                                     "' of the sweep cannot be made: " + error.message() +
+                                     "; name another one with --dir");
   lock_.emplace(folder_);
   std::ifstream file(path);
   if (!file) return write_record();
