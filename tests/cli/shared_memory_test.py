@@ -1,5 +1,5 @@
 """A machine with too little memory for shm, where topology.backend = "auto" takes the next backend on all ranks; and containers, whose
-/dev/shm is small or read-only, or whose processes know each other by other numbers: there shm works."""
+/dev/shm is small or read-only, or whose processes are in PID namespaces of their own: there shm works."""
 
 import json
 import os
