@@ -88,7 +88,10 @@ bool Keys::read(const Engine& engine, const FileArguments& file,
                 const std::vector<std::string>& overrides) {
   Json values;
   try {
-    values = Json::parse(Experiment::read(engine, file.path(), overrides).describe());
+    // A key press does not run code that the file names.
+    std::vector<std::string> all = overrides;
+    all.emplace_back("plugins.paths=[]");
+    values = Json::parse(Experiment::read(engine, file.path(), all).describe());
   } catch (const std::exception&) {
     return false;
   }

@@ -146,7 +146,7 @@ Values experiment_of(FileSystem& files, const Checkpoint& c) {
   const std::string path = join_path(c.path(), kExperimentName);
   Values all;
   config::Problems problems;
-  if (files.is_file(path)) flatten(config::Document::read(files, path, problems).root, "", all);
+  if (files.is_file(path)) flatten(config::Document::parse_file(files, path, problems).root, "", all);
   return all;
 }
 

@@ -102,12 +102,18 @@ void add_folder(FileSystem& files, const std::string& folder, const std::string&
   if (!only.empty()) return;
   for (const std::string& name : files.list(folder)) {
     if (!starts_with(name, kUnfinished) || !files.is_folder(join_path(folder, name))) continue;
-    Surveyed& c = to.emplace_back();
+    Surveyed c;
     c.folder = folder;
     c.name = name;
     c.path = join_path(folder, name);
     c.condition = Condition::kNotCommitted;
-    add_sizes(files, c);
+    try {
+      add_sizes(files, c);
+    } catch (const Error& e) {
+      if (e.code() == PLAIT_ERR_NOT_FOUND) continue;  // a run has committed or removed it
+      throw;
+    }
+    to.push_back(std::move(c));
   }
 }
 
@@ -164,7 +170,9 @@ Survey survey(FileSystem& files, const std::string& given) {
       add_folder(files, folder_of(place), name_of(place), found.checkpoints);
     else
       found.checkpoints.push_back(look_at(files, folder_of(place), name_of(place)));
-    found.checkpoints.at(0).path = place;
+    if (found.checkpoints.empty())
+      fail_not_found("[checkpoint] '" + place + "' has been deleted meanwhile");
+    found.checkpoints[0].path = place;
     return found;
   }
   const std::string inside = join_path(place, kCheckpoints);

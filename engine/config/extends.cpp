@@ -1,6 +1,7 @@
 #include "engine/config/extends.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "engine/base/error.hpp"
@@ -41,7 +42,7 @@ class Extender {
     document.root.erase(kExtends);
     if (list.absent()) return std::move(document.root);
     Node all = Node::table(document.root.origin());
-    around.push_back(document.file);
+    around.push_back(std::filesystem::path(document.file).lexically_normal());
     for (const Node& name : list.is(NodeKind::kArray) ? list.items() : std::vector<Node>{list})
       add(document, name, around, all);
     merge(all, document.root);
@@ -56,7 +57,8 @@ class Extender {
           name.origin(), kExtends,
           std::string("expected the path of an experiment file, found ") + name.kind_name(),
           "write extends = [\"base.toml\"]");
-    const std::string path = join_path(document.folder, name.as_text());
+    const std::string path =
+        std::filesystem::path(join_path(document.folder, name.as_text())).lexically_normal();
     if (std::find(around.begin(), around.end(), path) != around.end())
       return problems_.add(
           name.origin(), kExtends,

@@ -169,10 +169,12 @@ void WandbWriter::run_record(const WandbRun& run) {
 
 WandbWriter::~WandbWriter() {
   try {
-    end_row();
-    flush();
+    if (!failed_) {
+      end_row();
+      flush();
+    }
     file_->close();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // A destructor cannot report errors.
   }
 }
@@ -249,7 +251,9 @@ void WandbWriter::flush() {
     ~Clear() { text.clear(); }
   } clear{buffer_};
   last_write_ = monotonic_ns();
+  failed_ = true;  // what follows a gap cannot be read
   file_->write(buffer_);
+  failed_ = false;
 }
 
 }  // namespace plait::observe

@@ -55,6 +55,7 @@ class WandbWriter {
   void end_row();
 
   std::unique_ptr<OutputFile> file_;
+  bool failed_ = false;
   std::string path_;
   double start_;
   std::string row_;  // items of the history and of the summary, which have the same form

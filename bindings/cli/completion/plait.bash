@@ -19,8 +19,10 @@ _plait() {
   # Only what follows the last of these characters is replaced.
   [[ $word == *=* && $COMP_WORDBREAKS == *=* ]] && cut=${word%"${word##*=}"}
   COMPREPLY=()
-  local IFS=$'\n'
-  for line in $found; do
+  local IFS=$'\n' offers
+  mapfile -t offers <<<"$found"
+  for line in "${offers[@]}"; do
+    [[ -n $line ]] || continue
     case $line in
       :files | :folders)
         compopt -o filenames 2>/dev/null

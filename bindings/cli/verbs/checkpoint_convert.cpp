@@ -32,6 +32,7 @@ int convert(Context& context, const ConvertArguments& arguments) {
   };
   const Json done =
       Json::parse(convert_checkpoint(engine, arguments.checkpoint, arguments.out, settings));
+  bar.clear();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
   context.terminal.line(strf("%llu tensors of step %lld, %s", done.value("tensors", 0ULL),
