@@ -113,7 +113,7 @@ class Verbs(Case):
         self.write("own.toml", 'extends = ["base.toml"]\n[run]\nsteps = 7\n[optimizer]\ntype = "sgd"\nmomentum = 0.5\n')
         self.assertEqual(self.expect(0, "run", "own.toml", "--run-dir", "r", "--json").event("done")["step"], 7)
         given = {record["key"]: record["origin"] for record in self.expect(0, "bind", "own.toml", "--given", "--json").records}
-        self.assertEqual((given["run.steps"], given["run.name"], given["optimizer.momentum"]), ("own.toml:3:9", "./base.toml:2:8", "own.toml:6:12"))
+        self.assertEqual((given["run.steps"], given["run.name"], given["optimizer.momentum"]), ("own.toml:3:9", "base.toml:2:8", "own.toml:6:12"))
         self.expect(0, "run", "r", "run.steps=9", "--run-dir", "r", "--resume", "must", "-q")  # run.toml needs no base
         self.write("base.toml", TINY.replace("steps = 40", "stesp = 40"))
         self.fails(2, ["check", "own.toml"], "base.toml:3:1: run.stesp: ", "'steps'")
