@@ -193,7 +193,7 @@ NormalizeConfig ExperimentLoader::read_normalize_field(const std::string& field,
   for (auto* list : {&one.mean, &one.std}) {
     if (!list->empty()) continue;
     const std::string key = list == &one.mean ? "mean" : "std";
-    list->assign(1, 1);  // tracing goes on
+    list->assign(1, 1);  // tracing continues
     problems_.add(one.keys.origin(key), key_path(entry.path, key),
                   "is an empty list, expected a number, or one for each column");
   }

@@ -4,26 +4,15 @@ import json
 import os
 import pathlib
 import shutil
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from ranks import environment
-from support import Case, TINY
+from support import RankCase
 
 GRID = ["topology.data=2", "topology.tensor=2", "topology.zero=1", "model.layers[0].parallel=column", "model.layers[3].parallel=row"]
 PIPELINE = ["topology.pipeline=2", "batch.micro=4"]
 
 
-class Checkpoints(Case):
-    def setUp(self):
-        super().setUp()
-        self.write("t.toml", TINY)
-        (self.folder / "own").mkdir(mode=0o700)
-
-    def environment(self):
-        return environment(XDG_RUNTIME_DIR=str(self.folder / "own"))
-
+class Checkpoints(RankCase):
     def train(self, into, *words, steps=10, code=0):
         self.expect(code, "run", "t.toml", "--run-dir", into, "-q", "run.log_every=1", f"run.steps={steps}", *words)
 

@@ -3,12 +3,9 @@
 import json
 import pathlib
 import struct
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from ranks import environment
-from support import Case, TINY
+from support import RankCase
 
 NAMES = {"model.linear1.weight": [16, 8], "model.linear1.bias": [16], "model.linear2.weight": [3, 16], "model.linear2.bias": [3]}
 
@@ -61,15 +58,7 @@ def parallel(**topology):
                                                                              "model.layers[3].parallel=row"]
 
 
-class Export(Case):
-    def setUp(self):
-        super().setUp()
-        self.write("t.toml", TINY)
-        (self.folder / "own").mkdir(mode=0o700)
-
-    def environment(self):
-        return environment(XDG_RUNTIME_DIR=str(self.folder / "own"))
-
+class Export(RankCase):
     def train(self, into, *words, steps=5):
         self.expect(0, "run", "t.toml", "--run-dir", into, "-q", f"run.steps={steps}", *words)
 

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from ranks import environment
-from support import PLAIT, TORCHRUN, TIME, Case, TINY, checkpoint_files
+from support import PLAIT, TORCHRUN, TIME, RankCase, checkpoint_files
 
 TWO = "topology.data=2"
 LONG = "run.steps=100000000"
@@ -30,15 +30,7 @@ def alive(pid):
         return False
 
 
-class Ranks(Case):
-    def setUp(self):
-        super().setUp()
-        self.write("t.toml", TINY)
-        (self.folder / "own").mkdir(mode=0o700)
-
-    def environment(self):
-        return environment(XDG_RUNTIME_DIR=str(self.folder / "own"))
-
+class Ranks(RankCase):
     def start(self, *words, env=None):
         run = subprocess.Popen([PLAIT, *words], cwd=self.folder, env={**self.environment(), **(env or {})}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -5,8 +5,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from ranks import environment
 
 PLAIT = os.environ.get("PLAIT_BIN", "plait")
 TORCHRUN = os.environ.get("PLAIT_TORCHRUN") or shutil.which("torchrun")
@@ -99,3 +103,15 @@ def checkpoint_files(run_dir):
     """Names and bytes of the newest checkpoint's tensors."""
     newest = sorted(path for path in (pathlib.Path(run_dir) / "ckpt").iterdir() if path.name.startswith("step-"))[-1]
     return newest.name, {path.name: path.read_bytes() for path in newest.glob("*.safetensors")}
+
+
+class RankCase(Case):
+    """With the experiment t.toml, and an environment without the variables of launchers and a folder for secrets."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+        (self.folder / "own").mkdir(mode=0o700)
+
+    def environment(self):
+        return environment(XDG_RUNTIME_DIR=str(self.folder / "own"))

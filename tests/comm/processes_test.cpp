@@ -87,7 +87,7 @@ bool can_unshare(int spaces) {
   return status == 0;
 }
 
-// New process ids are those of the children: the caller waits for its child, which goes on.
+// New process ids are those of the children: the caller waits for its child, which continues.
 void enter_new(int spaces) {
   unshare_or_throw(spaces);
   if (!(spaces & CLONE_NEWPID)) return;
