@@ -237,6 +237,18 @@ void refuse_twins(const Manifest& manifest, const std::string& where) {
                 "' is in the manifest twice");
 }
 
+// Each entry of the list is a file that is opened and read: a file given a thousand times would be
+// read a thousand times.
+void refuse_twin_files(const Manifest& manifest, const std::string& where) {
+  std::vector<std::string_view> names;
+  for (const FileRecord& file : manifest.files) names.emplace_back(file.name);
+  std::sort(names.begin(), names.end());
+  const auto twin = std::adjacent_find(names.begin(), names.end());
+  if (twin != names.end())
+    fail_data("[checkpoint] " + where + ": file '" + printable(*twin) +
+              "' is in the manifest twice");
+}
+
 Manifest parse(std::string_view text, const std::string& where, Slices expected) {
   Manifest manifest;
   RecordReader records(manifest, where, expected);
@@ -255,6 +267,7 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
   for (const char* key : {"files", "tensors"})
     for (const Json& item : root.list(key, kMaxTensors))
       JsonReader(item, std::string(key) + ".", where);
+  refuse_twin_files(manifest, where);
   if (expected == Slices::kSome) return manifest;
   std::sort(manifest.tensors.begin(), manifest.tensors.end(),
             [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; });

@@ -1,6 +1,6 @@
 #include "engine/checkpoint/verify.hpp"
 
-#include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/base/error.hpp"
@@ -55,7 +55,9 @@ class ContentCheck {
  public:
   ContentCheck(const std::string& folder, const Manifest& manifest, std::span<const FilePtr> files,
                const FaultSink& fault)
-      : folder_(folder), manifest_(manifest), files_(files), fault_(fault) {}
+      : folder_(folder), manifest_(manifest), files_(files), fault_(fault) {
+    for (size_t f = 0; f < files.size(); ++f) index_.emplace(manifest.files[f].name, f);
+  }
 
   void read(const Progress& progress) {
     for (const FilePtr& file : files_) {
@@ -71,10 +73,11 @@ class ContentCheck {
   }
 
   void slice(const TensorRecord& t, const SliceRecord& s) {
-    const size_t f = index_of(s.file);
-    if (f == files_.size())
+    const auto found = index_.find(s.file);
+    if (found == index_.end())
       return fault_(damage(folder_ + ": the manifest names no file '" + printable(s.file) +
                            "', which would hold tensor '" + printable(t.name) + "'"));
+    const size_t f = found->second;
     if (!files_[f]) return;
     const SafetensorsFile& stored = *files_[f];
     const std::string what = stored.path() + ": tensor '" + printable(t.name) + "' ";
@@ -98,15 +101,11 @@ class ContentCheck {
   }
 
  private:
-  size_t index_of(const std::string& name) const {
-    size_t f = 0;
-    while (f < files_.size() && manifest_.files[f].name != name) ++f;
-    return f;
-  }
   const std::string& folder_;
   const Manifest& manifest_;
   std::span<const FilePtr> files_;
   const FaultSink& fault_;
+  std::map<std::string_view, size_t> index_;  // of each file, by its name
   std::vector<FileHashes> hashes_;
 };
 

@@ -88,6 +88,9 @@ class Kept(Case):
                       ["eval", KEPT / "experiment.toml", "--checkpoint", "r"]):
             self.fails(3, words, text, "use the engine that wrote it or a newer one")
         self.assertFalse((self.folder / "x").exists())
+        others = self.expect(3, "checkpoint", "verify", "r", KEPT / "future", VERSIONS[0] / "one")
+        self.assertIn("one: intact", others.out)
+        self.assertEqual(others.out.count("not verified, its format is newer"), 2)
         self.assertIn(text, self.expect(0, "checkpoint", "ls", "r").out)
 
 

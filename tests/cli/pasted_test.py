@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -78,6 +79,12 @@ class Pasted(Case):
         self.assertEqual(len(records["next"]), 3)
         cut = " run.steps=2 batch.global=2 batch.eval=2 evaluate.every=0 evaluate.batches=1 optimizer.schedule.warmup_steps=0"
         for command in records["next"][1:]:
+            done = self.shell(command + (cut if command.startswith("plait run") else ""))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        shutil.copytree(self.folder / "data/tinyshakespeare", self.folder / "my data/tinyshakespeare")
+        spaced = self.expect(0, "new", "poet2", "--from", "shakespeare", "--json", "--data", "my data").records[0]["next"]
+        self.assertEqual(len(spaced), 3)
+        for command in spaced[1:]:
             done = self.shell(command + (cut if command.startswith("plait run") else ""))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for name in ("mnist_mlp", "mnist_3d", "pipelines", "tiny"):

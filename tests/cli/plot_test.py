@@ -141,7 +141,7 @@ class Plot(Case):
         self.fails(2, ["plot", "none"], "has no values yet", "run.log_every")
         self.lines("r", self.steps([1, 2]))
         self.fails(2, ["plot", "r", "--value", "los"], "run 'r' has no values 'los' (did you mean 'loss'?); there are: loss, lr")
-        self.fails(3, ["plot", "r", "--svg", "no/where.svg"], "'no/where.svg' cannot be written")
+        self.fails(3, ["plot", "r", "--svg", "no/where.svg"], "cannot write 'no/where.svg'")
         self.fails(2, ["plot"], "plait plot needs RUN")
 
 

@@ -1,10 +1,7 @@
 // plait board: several runs at once, on the terminal while they train, or as a page.
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +11,7 @@
 #include "bindings/cli/board_text.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/screen.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -35,11 +33,7 @@ size_t most_runs(const BoardArguments& arguments) {
 int write_page(Context& context, const BoardArguments& arguments, const Board& board) {
   const std::string page =
       page_of(board.list(), most_runs(arguments), arguments.values, arguments.log);
-  std::ofstream file(arguments.html, std::ios::binary);
-  file << page;
-  if (!file.flush())
-    throw CliError(kEnvironment,
-                   "[cli] '" + arguments.html + "' cannot be written: " + std::strerror(errno));
+  write_whole_file(arguments.html, page);
   context.terminal.record({{"schema", 1}, {"file", arguments.html}});
   context.terminal.note("wrote " + arguments.html);
   return kOk;

@@ -1,5 +1,6 @@
 // plait checkpoint verify: reads every byte of checkpoints, and tells all faults.
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,7 @@ class Verify {
     for (const Json& c : all) total_ += c.at("bytes").get<uint64_t>();
     for (const Json& c : all) one(c);
     context_.terminal.record({{"event", "done"}, {"intact", intact_}, {"damaged", damaged_}});
+    if (damaged_ == 0 && newer_) std::rethrow_exception(newer_);
     if (damaged_ == 0) return kOk;
     throw CliError(kFailed, strf("[checkpoint] %d of %d checkpoints %s damaged", damaged_,
                                  intact_ + damaged_, damaged_ == 1 ? "is" : "are"));
@@ -43,14 +45,33 @@ class Verify {
       context_.terminal.note("[checkpoint] " + path +
                              " is not committed: an interrupted save, or one in progress");
     } else {
+      verify(path);
+    }
+    done_ += c.at("bytes").get<uint64_t>();
+  }
+
+  // One that this engine cannot read does not keep the others from being verified; nor does one that
+  // a run has removed since they were listed.
+  void verify(const std::string& path) {
+    try {
       const Json done = Json::parse(verify_checkpoint(engine_, path, [&](uint64_t bytes, uint64_t) {
         bar_.update(done_ + bytes, total_);
         return stop_.asked();
       }));
       bar_.clear();
       tell(done);
+    } catch (const HostError& e) {
+      bar_.clear();
+      if (e.code() == PLAIT_ERR_UNIMPLEMENTED) {
+        if (!newer_) newer_ = std::current_exception();
+        context_.terminal.line(plain(path) +
+                               ": not verified, its format is newer than this engine");
+      } else if (e.code() == PLAIT_ERR_NOT_FOUND) {
+        context_.terminal.note("[checkpoint] " + path + " is not there any more");
+      } else {
+        throw;
+      }
     }
-    done_ += c.at("bytes").get<uint64_t>();
   }
 
   void tell(const Json& done) {
@@ -77,6 +98,7 @@ class Verify {
   Bar bar_;
   uint64_t done_ = 0, total_ = 0;  // bytes of all checkpoints
   int intact_ = 0, damaged_ = 0;
+  std::exception_ptr newer_;  // the error of the first one of a newer format
 };
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -21,6 +19,7 @@
 #include "bindings/cli/table.hpp"
 #include "bindings/cli/templates.hpp"
 #include "bindings/cli/usage.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -61,15 +60,6 @@ std::string run_name(const fs::path& folder) {
                              "' already exists; choose another name, or replace it with --yes");
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file)
-    throw CliError(kEnvironment,
-                   "[cli] cannot write '" + path.string() + "': " + std::strerror(errno));
-}
-
 int list(Context& context) {
   Table table("ll");
   for (const Template& one : templates()) {
@@ -91,9 +81,16 @@ std::string with_data_folder(const Context& context, std::string command) {
   else if (command.starts_with("plait data get "))
     command += option;
   const std::string folder = context.data_folder() + "/";
-  for (size_t in = command.find("data/"); in != std::string::npos;
-       in = command.find("data/", in + folder.size()))
-    if (command[in - 1] == ' ' || command[in - 1] == '=') command.replace(in, 5, folder);
+  for (size_t in = 0; (in = command.find("data/", in)) != std::string::npos;) {
+    const size_t begin = command.rfind(' ', in) + 1,
+                 end = std::min(command.find(' ', in), command.size());
+    const bool is_path = in == begin || command[in - 1] == '=';
+    const std::string word = command.substr(begin, end - begin);
+    const std::string made =
+        is_path ? shell_quoted(std::string(word).replace(in - begin, 5, folder)) : word;
+    command.replace(begin, end - begin, made);
+    in = begin + made.size();
+  }
   return command;
 }
 
@@ -113,7 +110,7 @@ int write_all(Context& context, const fs::path& folder, const Template& made) {
     if (fs::exists(folder / name, ignored) && !context.yes) refuse_to_replace(folder / name);
   Json files = Json::array();
   for (const auto& [name, text] : made.files) {
-    write_file(folder / name, text);
+    write_whole_file((folder / name).string(), text);
     files.push_back((folder / name).string());
     context.terminal.line("made " + (folder / name).string());
   }

@@ -1,15 +1,13 @@
 // plait plan: what a run would execute and need, without running it.
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/plan_text.hpp"
 #include "bindings/cli/ranks.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -38,15 +36,6 @@ Plan plan_of(const Experiment& experiment, int64_t rank) {
   if (ranks == 1) return Plan(experiment);
   return Plan(experiment, Job(JobSettings{.rank = static_cast<uint32_t>(rank),
                                           .size = static_cast<uint32_t>(ranks)}));
-}
-
-void write_picture(const Plan& plan, const std::string& path) {
-  const std::string svg = plan.picture();
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << svg;
-  file.close();
-  if (!file)
-    throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
 }
 
 int plan_every_rank(Context& context, const Experiment& experiment) {
@@ -80,7 +69,7 @@ int plan(Context& context, const PlanArguments& arguments) {
                      "[cli] --picture draws the schedule of a pipeline, but the experiment has no "
                      "pipeline; set "
                      "topology.pipeline to 2 or more");
-    write_picture(made, arguments.picture);
+    write_whole_file(arguments.picture, made.picture());
   }
   Terminal& t = context.terminal;
   t.record(plan);

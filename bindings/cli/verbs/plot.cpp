@@ -1,16 +1,14 @@
 // plait plot: the curves of runs, on the terminal or as a picture.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/chart.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/curves.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -58,13 +56,6 @@ ChartOptions options_of(const Terminal& terminal, const PlotArguments& arguments
   return options;
 }
 
-void write_svg(const std::string& path, const std::string& svg) {
-  std::ofstream file(path, std::ios::binary);
-  file << svg;
-  if (!file.flush())
-    throw CliError(kEnvironment, "[cli] '" + path + "' cannot be written: " + std::strerror(errno));
-}
-
 int plot(Context& context, PlotArguments arguments) {
   if (arguments.values.empty()) arguments.values = {"loss"};
   std::vector<Curve> curves;
@@ -86,7 +77,7 @@ int plot(Context& context, PlotArguments arguments) {
   context.terminal.record(record);
   const std::string title = title_of(arguments);
   if (!arguments.svg.empty()) {
-    write_svg(arguments.svg, chart_svg(curves, {title, arguments.log}));
+    write_whole_file(arguments.svg, chart_svg(curves, {title, arguments.log}));
     context.terminal.note("wrote " + arguments.svg);
     return kOk;
   }

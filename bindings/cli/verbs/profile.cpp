@@ -1,9 +1,6 @@
 // plait profile: where the time of a step, or of a batch of an evaluation, goes.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +13,7 @@
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/metrics.hpp"
 #include "bindings/cli/table.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -205,14 +203,6 @@ void show(Terminal& t, const Json& profile, const ProfileArguments& arguments) {
             arguments.top, profile);
 }
 
-void write_trace(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file)
-    throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
-}
-
 int measure(Context& context, const ProfileArguments& arguments, const Plan& plan,
             const RankInfo& own) {
   SessionSettings settings;
@@ -228,7 +218,7 @@ int measure(Context& context, const ProfileArguments& arguments, const Plan& pla
   request.trace = !arguments.trace.empty();
   const ProfileTexts texts = session.profile(request);
   if (own.rank != 0) return kOk;
-  if (request.trace) write_trace(arguments.trace, texts.trace);
+  if (request.trace) write_whole_file(arguments.trace, texts.trace);
   const Json profile = Json::parse(texts.table);
   context.terminal.record(profile);
   if (!context.terminal.human()) return kOk;

@@ -1,11 +1,8 @@
 // plait sweep: one experiment with different values of a few keys, and which did best.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -23,6 +20,7 @@
 #include "bindings/cli/sweep/trials.hpp"
 #include "bindings/cli/table.hpp"
 #include "bindings/cli/usage.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -211,11 +209,7 @@ void Sweep::open_record(const Json& values) {
 }
 
 void Sweep::write_record() const {
-  const std::string path = folder_ + "/sweep.json", half = path + ".part";
-  std::ofstream file(half);
-  file << record_.dump(1) << "\n";
-  if (!file.flush() || std::rename(half.c_str(), path.c_str()) != 0)
-    throw CliError(kEnvironment, "[cli] '" + path + "' cannot be written: " + std::strerror(errno));
+  write_whole_file(folder_ + "/sweep.json", record_.dump(1) + "\n");
 }
 
 PoolJob Sweep::job_of(const Trial& trial, int64_t until) const {

@@ -130,6 +130,15 @@ TEST_CASE("manifests that make no sense are refused by key") {
         std::string::npos);
 }
 
+TEST_CASE("a file that is in a manifest twice is refused, or it would be read twice") {
+  Manifest m = sample();
+  m.files.push_back(m.files.front());
+  const std::string text = manifest_text(m);
+  constexpr const char* kTwice = "m: file 'model.safetensors' is in the manifest twice";
+  CHECK_THROWS_WITH_AS(parse_manifest(text, "m"), doctest::Contains(kTwice), plait::Error);
+  CHECK_THROWS_WITH_AS(parse_shard(text, "m"), doctest::Contains(kTwice), plait::Error);
+}
+
 TEST_CASE("slices must tile the tensor") {
   const auto bad = [](const std::vector<SliceRecord>& slices, std::vector<int64_t> shape = {4, 3}) {
     Manifest m = sample();
