@@ -8,22 +8,20 @@ void Cells::bad(const std::string& text) const {
 }
 
 bool Cells::at_line_end() const {
-  if (at_ == text_.size() || text_[at_] == '\n') return true;
-  return text_[at_] == '\r' && (at_ + 1 == text_.size() || text_[at_ + 1] == '\n');
+  return at_ == text_.size() || text_[at_] == '\n' || text_[at_] == '\r';
 }
 
 void Cells::skip_line_end() {
-  if (at_ < text_.size() && text_[at_] == '\r') ++at_;
-  if (at_ < text_.size() && text_[at_] == '\n') {
-    ++at_;
-    ++line_;
-  }
+  if (at_ == text_.size()) return;
+  ++line_;
+  if (text_[at_++] == '\r' && at_ < text_.size() && text_[at_] == '\n') ++at_;
 }
 
 bool Cells::next_line() {
   columns_read_ = 0;
   while (at_ < text_.size() && at_line_end()) skip_line_end();
-  cell_line_ = line_;
+  line_at_ = at_;
+  first_line_ = cell_line_ = line_;
   more_ = at_ < text_.size();
   return more_;
 }

@@ -18,10 +18,19 @@ class Cells {
 
   // Advances to the next non-empty line; false at the end.
   bool next_line();
+  // Back to the first cell of this line.
+  void restart_line() {
+    at_ = line_at_;
+    line_ = cell_line_ = first_line_;
+    columns_read_ = 0;
+    more_ = true;
+  }
   // Reads the next cell of this line; false after the last one. The view is valid until the next
   // call.
   bool next_cell(std::string_view& cell);
 
+  const support::SourceFile& source() const { return source_; }
+  size_t bytes() const { return text_.size(); }    // of the file
   int64_t line() const { return cell_line_; }      // of the last cell, from 1
   size_t column() const { return columns_read_; }  // of the last cell, from 1
   [[noreturn]] void bad(const std::string& text) const;
@@ -36,8 +45,10 @@ class Cells {
   char separator_;
   size_t at_ = 0, columns_read_ = 0;
   int64_t line_ = 1, cell_line_ = 1;
-  bool more_ = false;    // the line has another cell
-  std::string scratch_;  // a quoted cell with "" made "
+  size_t line_at_ = 0;      // where this line begins
+  int64_t first_line_ = 1;  // its number
+  bool more_ = false;       // the line has another cell
+  std::string scratch_;     // a quoted cell with "" made "
 };
 
 }  // namespace plait::data::csv

@@ -10,6 +10,8 @@ constexpr size_t kMaxInputs = 1 << 20;
 constexpr char kEveryText[] = "*";
 }  // namespace
 
+const char* const kFewer = "; take ids with encoding = \"id\", or leave the column out";
+
 std::string shown(std::string_view cell) {
   std::string text;
   for (const char c : cell.substr(0, 40)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
@@ -31,8 +33,24 @@ Columns::Columns(const support::SourceFile& source, const Request& request,
       if (c.use == Use::kNone) c.use = Use::kInput;
       if (c.use == Use::kInput || c.use == Use::kCategory) order_.push_back(i);
     }
+  if (header_) check_names();
   if (order_.empty())
     fail(PLAIT_ERR_CONFIG, source_.text() + ": no column is left for the input; " + known());
+}
+
+// Texts and means are found by the names of columns.
+void Columns::check_names() const {
+  std::map<std::string_view, size_t> first;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const auto [known, is_new] = first.try_emplace(columns_[i].name, i);
+    const Use use = std::max(columns_[i].use, columns_[known->second].use);
+    if (is_new || use == Use::kNone) continue;
+    const bool by_default = use == Use::kInput && request_.input.empty();
+    fail(PLAIT_ERR_DATA, source_.text() + ", line 1: columns " + std::to_string(known->second + 1) +
+                             " and " + std::to_string(i + 1) + " are both called " +
+                             shown(columns_[i].name) + "; rename one" +
+                             (by_default ? ", or name the columns to read in `input`" : ""));
+  }
 }
 
 // Categories are columns of the input, or further ones behind those that it names.
@@ -68,7 +86,7 @@ void Columns::number_ids(Column& column, const std::vector<std::string>& texts,
 }
 
 void Columns::place(const Fit& fit) {
-  inputs_ = categories_ = 0;
+  inputs_ = categories_ = one_hot_ = 0;
   for (const size_t i : order_) {
     Column& c = columns_[i];
     if (c.use == Use::kInput) {
@@ -81,15 +99,23 @@ void Columns::place(const Fit& fit) {
                                  "'; give both files the same columns");
     number_ids(c, texts->second, "categories");
     c.slot = request_.one_hot ? inputs_ : categories_;
+    if (request_.one_hot) one_hot_ += texts->second.size();
     (request_.one_hot ? inputs_ : categories_) += request_.one_hot ? texts->second.size() : 1;
     if (inputs_ > kMaxInputs)
-      fail(PLAIT_ERR_CONFIG, source_.text() + ": the categories up to '" + c.name + "' have " +
-                                 std::to_string(inputs_) +
-                                 " texts, at most 1048576 can be columns; take ids with encoding "
-                                 "= \"id\", or leave the column out");
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": column " + shown(c.name) + " has " +
+                                 std::to_string(texts->second.size()) +
+                                 " different texts, and the input " + std::to_string(inputs_) +
+                                 " columns with them, at most 1048576 are possible" + kFewer);
   }
   for (Column& c : columns_)
     if (c.use == Use::kTarget && is_text(c)) number_ids(c, fit.classes, "classes");
+}
+
+const Column* Columns::largest_category() const {
+  const Column* largest = nullptr;
+  for (const Column& c : columns_)
+    if (c.use == Use::kCategory && (!largest || c.ids.size() > largest->ids.size())) largest = &c;
+  return largest;
 }
 
 void Columns::name_places(Table& table) const {
@@ -113,9 +139,6 @@ void Columns::assign(const std::string& name, Use use, const char* option, size_
   if (found == columns_.end())
     fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names column '" + name +
                                "', which does not exist; " + known());
-  if (std::find_if(found + 1, columns_.end(), is_it) != columns_.end())
-    fail(PLAIT_ERR_DATA,
-         source_.text() + ", line 1: two columns are called '" + name + "'; rename one");
   if (found->use != Use::kNone)
     fail(PLAIT_ERR_CONFIG,
          source_.text() + ": column '" + name +

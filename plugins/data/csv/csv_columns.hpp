@@ -25,7 +25,7 @@ struct Column {
 class Columns {
  public:
   // Errors: PLAIT_ERR_CONFIG for a column that does not exist or has two roles; PLAIT_ERR_DATA for
-  // two columns of one name.
+  // two columns of one name, of which one is read.
   Columns(const support::SourceFile& source, const Request& request, std::vector<std::string> names,
           bool header);
   // Gives texts their ids and the inputs their places. Errors: PLAIT_ERR_CONFIG.
@@ -36,7 +36,10 @@ class Columns {
   void name_places(Table& table) const;
   std::vector<Column>& all() { return columns_; }
   const std::vector<Column>& all() const { return columns_; }
+  // The category with the most texts; nullptr: there is no category.
+  const Column* largest_category() const;
   size_t inputs() const { return inputs_; }          // f32 in a row
+  size_t one_hot() const { return one_hot_; }        // of them 0 and 1, for the texts of categories
   size_t targets() const { return targets_; }        // in a row
   size_t categories() const { return categories_; }  // ids in a row
   bool is_text(const Column& column) const;
@@ -44,6 +47,7 @@ class Columns {
  private:
   void assign(const std::string& name, Use use, const char* option, size_t& count);
   void assign_categories();
+  void check_names() const;
   void number_ids(Column& column, const std::vector<std::string>& texts, const char* option);
   std::string known() const;
 
@@ -53,8 +57,11 @@ class Columns {
   std::vector<size_t> order_;  // inputs and categories as a row has them
   const bool header_;
   size_t inputs_ = 0, targets_ = 0, weights_ = 0, keys_ = 0, categories_ = 0;
+  size_t one_hot_ = 0;
 };
 
+// What to do about a category of too many texts, the end of a message.
+extern const char* const kFewer;
 // A text of a column for a message: in quotes, shortened, without control characters.
 std::string shown(std::string_view cell);
 

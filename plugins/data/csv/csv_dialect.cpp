@@ -23,7 +23,7 @@ Counts counts_of_line(std::string_view text, size_t& at) {
     const char c = text[at];
     if (c == '"') quoted = !quoted;
     if (quoted) continue;
-    if (c == '\n') break;
+    if (c == '\n' || c == '\r') break;
     if (const size_t i = kSeparators.find(c); i != std::string_view::npos) ++counts[i];
   }
   ++at;
@@ -42,6 +42,26 @@ bool are_indices(const std::vector<std::string>& cells) {
   for (size_t i = 0; i < cells.size(); ++i)
     if (cells[i] != std::to_string(i)) return false;
   return cells.size() > 1;
+}
+
+// Whether a number that no double can hold is too small for one, not too large: the decimal exponent
+// of its first digit other than 0 says so.
+bool is_too_small(std::string_view number) {
+  constexpr int64_t kFar = int64_t{1} << 60;  // beyond the length of any text
+  const size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, e);
+  int64_t exponent = 0;
+  if (e < number.size()) {
+    std::string_view written = number.substr(e + 1);
+    if (written.starts_with('+')) written.remove_prefix(1);
+    const auto status =
+        std::from_chars(written.data(), written.data() + written.size(), exponent).ec;
+    if (status == std::errc::result_out_of_range) return written.starts_with('-');
+  }
+  const size_t point = std::min(digits.find('.'), digits.size());
+  const size_t first = std::min(digits.find_first_of("123456789"), digits.size());
+  return std::clamp(exponent, -kFar, kFar) + static_cast<int64_t>(point) <
+         static_cast<int64_t>(first);
 }
 
 }  // namespace
@@ -64,7 +84,8 @@ bool is_number(std::string_view cell, char decimal, double& value) {
   if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || end != text.data() + text.size()) return false;
-  if (status == std::errc::result_out_of_range) value = std::numeric_limits<double>::infinity();
+  if (status == std::errc::result_out_of_range)
+    value = is_too_small(text) ? 0 : std::numeric_limits<double>::infinity();
   return status == std::errc() || status == std::errc::result_out_of_range;
 }
 

@@ -16,7 +16,8 @@ bool has_header(const support::SourceFile& source, std::string_view text, const 
 
 // Blanks around a cell are no part of it.
 std::string_view trimmed(std::string_view cell);
-// The number that a cell is, blanks trimmed; false: it is none. Infinite if it exceeds 64 bits.
+// The number that a cell is, blanks trimmed; false: it is none. Infinite
+// if it is too large for 64 bits, 0 if it is too small for them.
 bool is_number(std::string_view cell, char decimal, double& value);
 bool is_missing(std::string_view cell, const Request& request);
 

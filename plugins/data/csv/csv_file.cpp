@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "kit/valid_utf8.hpp"
 #include "plugins/data/csv/csv_columns.hpp"
 #include "plugins/data/csv/csv_dialect.hpp"
 
@@ -14,6 +15,7 @@ namespace plait::data::csv {
 namespace {
 
 constexpr size_t kMaxColumns = 65536, kMaxTexts = 1 << 20;
+constexpr uint64_t kMaxOneHot = uint64_t{2} << 30;                   // bytes
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();  // no cell is read as that
 
 // Reads cells of one file by the roles of their columns.
@@ -37,23 +39,30 @@ class Reader {
  private:
   std::vector<std::string> names(const support::SourceFile& source);
   void rewind() {
+    dropped_ = 0;
     cells_.rewind();
     if (header_) skip_line();
   }
   void skip_line() {
-    std::string_view cell;
     cells_.next_line();
+    skip_cells();
+  }
+  void skip_cells() {
+    std::string_view cell;
     while (cells_.next_cell(cell)) {
     }
   }
   template <class F>
   void each_cell(F&& f);
-  bool read_row(Table& table);
+  bool next_row();
+  void check_one_hot();
+  void read_row(Table& table);
   void read_cell(Table& table, const Column& column, std::string_view cell);
   int32_t id(const Column& column, std::string_view cell) const;
   double number(const Column& column, std::string_view cell) const;
   float real(const Column& column, std::string_view cell) const;
   int32_t integer(const Column& column, std::string_view cell) const;
+  void check_text(std::string_view cell) const;
   [[noreturn]] void missing(const Column& column, std::string_view cell) const;
   [[noreturn]] void no_number(const Column& column, std::string_view cell) const;
 
@@ -61,6 +70,7 @@ class Reader {
   const Request& request_;
   const bool header_;
   Columns columns_;
+  int64_t dropped_ = 0;  // lines that next_row() has left out
 };
 
 std::vector<std::string> Reader::names(const support::SourceFile& source) {
@@ -71,9 +81,17 @@ std::vector<std::string> Reader::names(const support::SourceFile& source) {
   std::string_view cell;
   while (cells_.next_cell(cell)) {
     if (names.size() == kMaxColumns) cells_.bad("more than 65536 columns; is the separator right?");
+    if (header_) check_text(cell);
     names.emplace_back(header_ ? std::string(trimmed(cell)) : std::to_string(names.size()));
   }
   return names;
+}
+
+// Names of columns and classes are shown, and written in JSON.
+void Reader::check_text(std::string_view cell) const {
+  std::string valid;
+  if (kit::replace_invalid(cell, valid).n > 0)
+    cells_.bad(shown(valid) + " is not UTF-8; convert the file (iconv -f LATIN1 -t UTF-8)");
 }
 
 void Reader::missing(const Column& column, std::string_view cell) const {
@@ -170,15 +188,38 @@ void Reader::each_cell(F&& f) {
                std::to_string(all.size()) + " as in the first line");
 }
 
-// Texts that are all numbers are ordered as such, others by their bytes.
-std::vector<std::string> sorted(const std::set<std::string, std::less<>>& texts) {
-  std::vector<std::string> all(texts.begin(), texts.end());
-  double value = 0;
-  if (std::all_of(all.begin(), all.end(), [&](const auto& t) { return is_number(t, '.', value); }))
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-      double x = 0, y = 0;
-      return is_number(a, '.', x) && is_number(b, '.', y) && x < y;
+// Advances to the next line that is a sample: one with a missing cell is none if such lines are
+// dropped, whatever its other cells are.
+bool Reader::next_row() {
+  while (cells_.next_line()) {
+    if (request_.missing != Missing::kDrop) return true;
+    bool complete = true;
+    each_cell([&](size_t i, std::string_view cell) {
+      complete = complete && (columns_.all()[i].use == Use::kNone || !is_missing(cell, request_));
     });
+    if (complete) {
+      cells_.restart_line();
+      return true;
+    }
+    ++dropped_;
+  }
+  return false;
+}
+
+// Texts that are all finite numbers are ordered as such, others by their bytes: NaN has no place in
+// an order.
+std::vector<std::string> sorted(const std::set<std::string, std::less<>>& texts, char decimal) {
+  std::vector<std::pair<double, std::string>> numbers;
+  for (const std::string& text : texts) {
+    double value = 0;
+    if (!is_number(text, decimal, value) || !std::isfinite(value))
+      return {texts.begin(), texts.end()};
+    numbers.emplace_back(value, text);
+  }
+  std::stable_sort(numbers.begin(), numbers.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> all;
+  for (auto& [value, text] : numbers) all.push_back(std::move(text));
   return all;
 }
 
@@ -190,7 +231,7 @@ void Reader::find_categories(const Fit* fitted) {
     return;
   }
   rewind();
-  while (cells_.next_line())
+  while (next_row())
     each_cell([&](size_t i, std::string_view cell) {
       Column& column = columns_.all()[i];
       double value = 0;
@@ -210,7 +251,7 @@ Fit Reader::find_texts() {
   };
   if (std::none_of(all.begin(), all.end(), wanted)) return fit;
   rewind();
-  while (cells_.next_line())
+  while (next_row())
     each_cell([&](size_t i, std::string_view cell) {
       if (!wanted(all[i]) || is_missing(cell, request_)) return;
       const std::string_view text = trimmed(cell);
@@ -218,11 +259,13 @@ Fit Reader::find_texts() {
       if (texts[i].size() == kMaxTexts)
         cells_.bad("column " + shown(all[i].name) +
                    " has more than 1048576 different texts; is it a category?");
+      check_text(text);
       texts[i].emplace(text);
     });
   for (size_t i = 0; i < all.size(); ++i)
     if (wanted(all[i]))
-      (all[i].use == Use::kTarget ? fit.classes : fit.categories[all[i].name]) = sorted(texts[i]);
+      (all[i].use == Use::kTarget ? fit.classes : fit.categories[all[i].name]) =
+          sorted(texts[i], request_.decimal);
   return fit;
 }
 
@@ -273,22 +316,37 @@ void Reader::read_cell(Table& table, const Column& column, std::string_view cell
   }
 }
 
-// Reads one line into row `table.rows`, whose memory is allocated already. False: it is dropped.
-bool Reader::read_row(Table& table) {
-  bool complete = true;
+// Reads one line into row `table.rows`, whose memory is allocated already.
+void Reader::read_row(Table& table) {
   each_cell([&](size_t i, std::string_view cell) {
     const Column& column = columns_.all()[i];
-    if (!complete || column.use == Use::kNone) return;
-    if (is_missing(cell, request_)) {
-      complete = request_.missing != Missing::kDrop;
-      const bool filled = (column.use == Use::kInput && request_.missing != Missing::kError) ||
-                          (column.use == Use::kCategory && request_.missing == Missing::kNan);
-      if (complete && !filled) missing(column, cell);
-      if (!complete) return;
-    }
+    if (column.use == Use::kNone) return;
+    const bool filled = (column.use == Use::kInput && request_.missing != Missing::kError) ||
+                        (column.use == Use::kCategory && request_.missing == Missing::kNan);
+    if (!filled && is_missing(cell, request_)) missing(column, cell);
     read_cell(table, column, cell);
   });
-  return complete;
+}
+
+// Numbers take no more memory than their text, about; one-hot columns may take any amount.
+void Reader::check_one_hot() {
+  const uint64_t each = columns_.one_hot() * sizeof(float);
+  constexpr uint64_t kLeastLine = 2;  // bytes
+  if (each == 0 || cells_.bytes() / kLeastLine <= kMaxOneHot / each) return;
+  uint64_t lines = 0;
+  rewind();
+  while (next_row()) {
+    skip_cells();
+    ++lines;
+  }
+  if (lines <= kMaxOneHot / each) return;
+  const Column& largest = *columns_.largest_category();
+  fail(PLAIT_ERR_CONFIG, cells_.source().text() + ": column " + shown(largest.name) + " has " +
+                             std::to_string(largest.ids.size()) +
+                             " different texts: " + std::to_string(columns_.one_hot()) +
+                             " one-hot columns of " + std::to_string(lines) + " lines take " +
+                             std::to_string((lines * each) >> 20) + " MiB, expected 2048 at most" +
+                             kFewer);
 }
 
 // Puts the mean of its column in the place of each missing number.
@@ -320,9 +378,10 @@ void Reader::read(Table& table, const Fit& fit) {
   table.inputs = columns_.inputs();
   table.targets = columns_.targets();
   table.categories = columns_.categories();
+  check_one_hot();
   columns_.name_places(table);
   rewind();
-  while (cells_.next_line()) {
+  while (next_row()) {
     const auto rows = static_cast<size_t>(table.rows) + 1;
     table.input.resize(rows * table.inputs * 4);
     table.target.resize(rows * table.targets * 4);
@@ -331,8 +390,10 @@ void Reader::read(Table& table, const Fit& fit) {
     if (!request_.key.empty()) table.key.resize(rows * 8);
     if (table.inputs > 0)
       std::memset(table.input.data() + (rows - 1) * table.inputs * 4, 0, table.inputs * 4);
-    read_row(table) ? ++table.rows : ++table.dropped;
+    read_row(table);
+    ++table.rows;
   }
+  table.dropped = dropped_;
   const auto rows = static_cast<size_t>(table.rows);
   table.input.resize(rows * table.inputs * 4);
   table.target.resize(rows * table.targets * 4);
@@ -345,6 +406,10 @@ void Reader::read(Table& table, const Fit& fit) {
 
 Table parse(const support::SourceFile& source, std::string_view text, const Request& given,
             const Fit* fitted) {
+  if (const size_t at = text.find('\0'); at != std::string_view::npos)
+    source.bad(at,
+               "a byte 0, which no text has: this is UTF-16, a spreadsheet or another binary "
+               "file; save it as CSV in UTF-8");
   Request request = given;
   for (const std::string& missing : request.missing_texts)
     if (!missing.empty()) request.missing_begin += missing[0];

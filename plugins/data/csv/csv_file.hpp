@@ -1,5 +1,5 @@
 // CSV as in RFC 4180, and as people have it: cells between separators, optionally in double quotes
-// ("" inside is a quote), lines ending in LF or CRLF; texts that are classes, missing cells.
+// ("" inside is a quote), lines ending in LF, CRLF or CR; texts that are classes, missing cells.
 #pragma once
 
 #include "plugins/support/file_bytes.hpp"

@@ -214,13 +214,90 @@ TEST_CASE("csv fills or drops missing cells as it is told") {
   CHECK(Dataset("csv", own.given).read<float>(0, {0}) == Floats{1, 1, 0});
 }
 
+TEST_CASE("csv leaves a line with a missing cell out, whatever else it holds") {
+  // A class, a category and a text instead of a number that only such lines have.
+  const Csv csv("a,c,y\n1,red,cat\n,blue,dog\nx,green,?\n3,red,ant\n?,pink,\n",
+                {{"target", "[\"y\"]"},
+                 {"target_type", "\"class\""},
+                 {"categories", "[\"*\"]"},
+                 {"missing", "\"drop\""}});
+  const Dataset d("csv", csv.given);
+  CHECK(d.info().n_samples == 2);
+  CHECK(d.dims(0) == std::vector<int64_t>{2});  // a number, and one color
+  CHECK(d.read<float>(0, {0, 1}) == Floats{1, 1, 3, 1});
+  CHECK(d.read<int32_t>(1, {0, 1}) == std::vector<int32_t>{1, 0});
+}
+
+TEST_CASE("csv takes a number that is too small for 64 bits as 0, as others do") {
+  const Csv csv("a,b,c,d,e\n1e-400,-0.00001e-320,+1e-99999999999999999999,12345e-500,2.5e-310\n");
+  CHECK(Dataset("csv", csv.given).read<float>(0, {0}) == Floats{0, 0, 0, 0, 0});
+  const std::string zeros(400, '0');
+  const Csv longer("a,b\n0." + zeros + "1,0.5\n");
+  CHECK(Dataset("csv", longer.given).read<float>(0, {0}) == Floats{0, 0.5});
+  for (const std::string& large : std::vector<std::string>{"1e400", "-12" + zeros + ".5",
+                                                           "0.01e999", "1e99999999999999999999"})
+    CHECK(contains(Csv("a\n" + large + "\n").error(), "does not fit a 64-bit number"));
+}
+
+TEST_CASE("csv orders classes that are numbers by their values, others by their bytes") {
+  const auto order = [](const std::string& decimal, const std::vector<std::string>& texts) {
+    std::string text = "x;y\n";
+    for (const std::string& one : texts) text += "1;" + one + "\n";
+    const Csv csv(text, {{"target", "[\"y\"]"},
+                         {"target_type", "\"class\""},
+                         {"missing_texts", "[]"},
+                         {"decimal", decimal}});
+    std::vector<int64_t> all(texts.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+    return Dataset("csv", csv.given).read<int32_t>(1, all);
+  };
+  using Ids = std::vector<int32_t>;
+  CHECK(order("\".\"", {"10", "9", "-1"}) == Ids{2, 1, 0});
+  CHECK(order("\",\"", {"10,5", "9,5"}) == Ids{1, 0});
+  // nan compares with nothing: were these numbers, their order would depend on the lines'.
+  CHECK(order("\".\"", {"10", "nan", "9", "inf"}) == Ids{0, 3, 1, 2});
+  CHECK(order("\".\"", {"nan", "9", "inf", "10"}) == Ids{3, 1, 2, 0});
+}
+
+TEST_CASE("csv refuses one-hot columns that would take more memory than the file is worth") {
+  constexpr int kLines = 25000;
+  std::string text = "a,id,color\n";
+  for (int i = 0; i < kLines; ++i) text += "1,t" + std::to_string(i) + (i % 2 ? ",b\n" : ",r\n");
+  fake::Options::Given options{{"categories", "[\"id\", \"color\"]"}};
+  CHECK(Csv(text, options).error(PLAIT_ERR_CONFIG) ==
+        "[data.csv] path 't.csv': column 'id' has 25000 different texts: 25002 one-hot columns of "
+        "25000 lines take 2384 MiB, expected 2048 at most; take ids with encoding = \"id\", or "
+        "leave the column out");
+  options["encoding"] = "\"id\"";
+  const Csv ids(text, options);
+  CHECK(Dataset("csv", ids.given).info().n_samples == kLines);
+}
+
 TEST_CASE("csv reads .gz") {
   const Csv packed(gzip_of("a,b\n1,2\n"));
   CHECK(Dataset("csv", packed.given).read<float>(0, {0}) == Floats{1, 2});
   CHECK(contains(Csv(gzip_of("a,b\n1,x\n")).error(), "line 2, column 2: 'x'"));
 }
 
+TEST_CASE("csv reads lines that end in CR alone, as old programs write them") {
+  const Csv csv("a,b;c\r1,2\r\r3,4\r");
+  CHECK(Dataset("csv", csv.given).read<float>(0, {0, 1}) == Floats{1, 2, 3, 4});
+  CHECK(contains(Csv("a,b\r1,2\r3,x\r").error(), "line 3, column 2: 'x'"));
+  CHECK(contains(Csv("a,b\r\r\n1,2\r\r\n3,x\r\r\n").error(), "column 2: 'x'"));
+}
+
 TEST_CASE("csv says what a file that it cannot read probably is") {
+  CHECK(contains(Csv(std::string("\xff\xfe"
+                                 "a\0,\0b\0",
+                                 8))
+                     .error(),
+                 "offset 3: a byte 0, which no text has: this is UTF-16, a spreadsheet or another "
+                 "binary file; save it as CSV in UTF-8"));
+  const fake::Options::Given kinds{{"target", "[\"y\"]"}, {"target_type", "\"class\""}};
+  CHECK(contains(Csv("a,y\n1,x\n2,caf\xe9\n", kinds).error(),
+                 "line 3, column 2: 'caf\xef\xbf\xbd' is not UTF-8; convert the file"));
+  CHECK(contains(Csv("a,caf\xe9\n1,2\n").error(), "line 1, column 2: 'caf\xef\xbf\xbd' is not"));
+  CHECK(Dataset("csv", Csv("a,y\n1,caf\xc3\xa9\n", kinds).given).info().n_samples == 1);
   CHECK(contains(Csv("a;b\n1;2\n", {{"separator", "\",\""}}).error(), "set separator = \";\""));
   CHECK(contains(
       Csv("a;b\n1;2\n", {{"separator", "\",\""}, {"input", "[\"b\"]"}}).error(PLAIT_ERR_CONFIG),
@@ -242,8 +319,16 @@ TEST_CASE("csv refuses empty files and doubled names") {
         "[data.csv] path 't.csv', offset 0: the file is empty, expected a header");
   CHECK(Csv("a,b\n").error() ==
         "[data.csv] path 't.csv', offset 4: the file has a header but no rows");
-  CHECK(Csv("a,a\n1,2\n", {{"target", "[\"a\"]"}}).error() ==
-        "[data.csv] path 't.csv', line 1: two columns are called 'a'; rename one");
+  CHECK(Csv("a,b,a\n1,2,3\n", {{"target", "[\"a\"]"}}).error() ==
+        "[data.csv] path 't.csv', line 1: columns 1 and 3 are both called 'a'; rename one");
+  CHECK(Csv("y,a,b,a\n1,2,3,4\n", {{"target", "[\"y\"]"}}).error() ==
+        "[data.csv] path 't.csv', line 1: columns 2 and 4 are both called 'a'; rename one, or name "
+        "the columns to read in `input`");
+  CHECK(contains(Csv("a,,\n1,2,3\n").error(), "columns 2 and 3 are both called ''"));
+  const Csv unread("a,b,b\n1,2,3\n", {{"input", "[\"a\"]"}});
+  CHECK(Dataset("csv", unread.given).read<float>(0, {0}) == Floats{1});
+  const Csv numbered("1,1\n2,2\n", {{"header", "false"}});
+  CHECK(Dataset("csv", numbered.given).info().n_samples == 2);
   CHECK(contains(
       Csv("a,b\n1,2\n", {{"target", "[\"a\"]"}, {"input", "[\"a\"]"}}).error(PLAIT_ERR_CONFIG),
       "named twice"));
