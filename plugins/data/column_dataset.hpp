@@ -56,18 +56,18 @@ class ColumnDataset {
   void add(const char* name, uint32_t role, const Shape& shape, int64_t n, support::Bytes bytes,
            size_t offset = 0) {
     const size_t size = declare(name, role, shape, n);
-    hash(bytes.data() + offset, bytes.size() - offset);
     host_bytes_ += bytes.size();
     columns_.push_back({std::move(bytes), nullptr, offset, size, false});
+    hash_values(columns_.back());
   }
 
   // A field of `n` samples in a file, from `offset` on; is_f64: as f64, of which `shape` is the f32
-  // form. The fingerprint is made of blocks of the file, not of all of it.
+  // form.
   void add_file(const char* name, uint32_t role, const Shape& shape, int64_t n,
                 std::shared_ptr<const support::SteadyFile> file, uint64_t offset, bool is_f64) {
     const size_t size = declare(name, role, shape, n);
-    hash_blocks(*file, offset, static_cast<uint64_t>(n) * size * (is_f64 ? 2 : 1));
     columns_.push_back({{}, std::move(file), offset, size, is_f64});
+    hash_values(columns_.back());
   }
 
   // The field just added, which is in memory, must hold weights: finite, not negative.
@@ -124,14 +124,19 @@ class ColumnDataset {
     for (size_t first = 0; first < indices.size();) {
       size_t n = 1;
       while (first + n < indices.size() && indices[first + n] == indices[first + n - 1] + 1) ++n;
-      const auto at = static_cast<uint64_t>(indices[first]);
-      if (c.is_f64)
-        read_f64(*c.file, c.offset + at * c.size * 2, to, n * c.size / 4);
-      else
-        c.file->read(c.offset + at * c.size, to, n * c.size);
+      read_bytes(c, static_cast<uint64_t>(indices[first]) * c.size, to, n * c.size);
       to += n * c.size;
       first += n;
     }
+  }
+  // Bytes [at, at + n) of all samples as they are read; of f64, whole numbers.
+  static void read_bytes(const Column& c, uint64_t at, uint8_t* to, size_t n) {
+    if (!c.file)
+      std::memcpy(to, c.bytes.data() + c.offset + at, n);
+    else if (c.is_f64)
+      read_f64(*c.file, c.offset + at * 2, to, n / 4);
+    else
+      c.file->read(c.offset + at, to, n);
   }
   static void read_f64(const support::SteadyFile& file, uint64_t at, uint8_t* to, size_t n) {
     std::array<uint8_t, 32768> wide;
@@ -150,6 +155,14 @@ class ColumnDataset {
                                std::to_string(n_) + " samples and field '" + name + "' " +
                                std::to_string(n) +
                                ", expected as many; the files do not belong together");
+    for (const int64_t extent : shape.dims)
+      if (extent == 0)
+        fail(PLAIT_ERR_DATA, "[" + part_ + "] field '" + name + "' has samples of shape " +
+                                 shape.text() +
+                                 ", which hold no value; leave it out, or give each sample some");
+    if (std::find(names_.begin(), names_.end(), name) != names_.end())
+      fail(PLAIT_ERR_CONFIG, "[" + part_ + "] '" + name +
+                                 "' is named twice in input, target and weight; use it once");
     names_.emplace_back(name);
     fields_.push_back({names_.back().c_str(), role, 0, shape.raw()});
     hash(name, std::strlen(name));
@@ -158,18 +171,36 @@ class ColumnDataset {
   }
 
   void hash(const void* p, size_t n) { fingerprint_ = XXH3_64bits_withSeed(p, n, fingerprint_); }
-  // 256 blocks, the first and the last among them.
-  void hash_blocks(const support::SteadyFile& file, uint64_t offset, uint64_t size) {
-    constexpr uint64_t kBlocks = 256;
-    std::array<uint8_t, 4096> block;
+  // Of the samples as they are read, wherever they lie: memory_mib changes no fingerprint. All of
+  // them, or 256 blocks, the first and the last among them, of a field of more than 256 MiB.
+  void hash_values(const Column& c) {
+    constexpr uint64_t kMostWhole = uint64_t{256} << 20, kBlocks = 256, kBlock = 4096;
+    const uint64_t size = static_cast<uint64_t>(n_) * c.size;
+    if (size <= kMostWhole)
+      return c.file ? hash_file(c, size) : hash(c.bytes.data() + c.offset, size);
+    std::array<uint8_t, kBlock> block;
     hash(&size, sizeof size);
+    const uint64_t unit = c.size % 4 == 0 ? 4 : 1;  // f64 is read by whole numbers
+    const uint64_t last = (size - kBlock) / unit;
     for (uint64_t i = 0; i < kBlocks; ++i) {
-      const uint64_t n = std::min<uint64_t>(block.size(), size);
-      file.read(
-          offset + (size - n) / (kBlocks - 1) * i + (size - n) % (kBlocks - 1) * i / (kBlocks - 1),
-          block.data(), n);
-      hash(block.data(), n);
+      const uint64_t at = last / (kBlocks - 1) * i + last % (kBlocks - 1) * i / (kBlocks - 1);
+      read_bytes(c, at * unit, block.data(), kBlock);
+      hash(block.data(), kBlock);
     }
+  }
+  // As hash() of all bytes at once.
+  void hash_file(const Column& c, uint64_t size) {
+    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                                XXH3_freeState);
+    if (!state) throw std::bad_alloc();
+    XXH3_64bits_reset_withSeed(state.get(), fingerprint_);
+    std::vector<uint8_t> some(std::min<uint64_t>(size, 1 << 20));
+    for (uint64_t at = 0; at < size; at += some.size()) {
+      const size_t n = std::min<uint64_t>(some.size(), size - at);
+      read_bytes(c, at, some.data(), n);
+      XXH3_64bits_update(state.get(), some.data(), n);
+    }
+    fingerprint_ = XXH3_64bits_digest(state.get());
   }
 
   std::string part_;

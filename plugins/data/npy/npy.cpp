@@ -34,19 +34,27 @@ class ArrayDataset : public data::ColumnDataset {
  protected:
   using ColumnDataset::ColumnDataset;
 
-  // An array that is read by position: `size` bytes of a file from `begin` on. False: its values are
-  // not in the order of the samples, so that it has to be held in memory.
-  bool add_placed(const support::SourceFile& source, const char* name, uint32_t role,
+  // An array that is read by position: `size` bytes of a file from `begin` on.
+  void add_placed(const support::SourceFile& source, const char* name, uint32_t role,
                   const File& file, uint64_t begin, uint64_t size) {
     support::Bytes head(std::min<uint64_t>(size, data::npy::kMaxHead));
     file->read(begin, head.data(), head.size());
     data::npy::Header header = data::npy::parse(source, head.span(), size);
-    if (header.by_column) return false;
+    if (header.by_column) refuse_by_column(source, size);
     const bool is_f64 = header.dtype == PLAIT_F64;
     if (is_f64) header.dtype = PLAIT_F32;
     const Shape sample({header.dims.begin() + 1, header.dims.end()}, header.dtype);
     add_file(name, role, sample, header.dims[0], file, begin + header.offset, is_f64);
-    return true;
+  }
+
+  // A sample would be as many reads as it has numbers.
+  [[noreturn]] static void refuse_by_column(const support::SourceFile& source, uint64_t size) {
+    const uint64_t mib = (size >> 20) + 1;
+    fail(PLAIT_ERR_CONFIG,
+         source.text() + ": the array is larger than memory_mib and lies column by column " +
+             "(fortran_order), expected row by row to read samples from the file; save " +
+             "numpy.ascontiguousarray(array), or set memory_mib = " + std::to_string(mib) +
+             " to hold it in memory");
   }
 
   // An array in memory.
@@ -81,7 +89,7 @@ class Npy : public ArrayDataset {
     const auto file = std::make_shared<const support::SteadyFile>(source, "");
     const auto read = [&] {
       const bool whole = role == PLAIT_FIELD_WEIGHT || data::fits_memory(o, file->size());
-      if (!whole && add_placed(source, name, role, file, 0, file->size())) return;
+      if (!whole) return add_placed(source, name, role, file, 0, file->size());
       support::Bytes bytes(file->size());
       file->read(0, bytes.data(), bytes.size());
       add_array(source, name, role, std::move(bytes));
@@ -143,7 +151,7 @@ class Npz : public ArrayDataset {
     const auto read = [&] {
       const bool placed =
           !m.deflated && role != PLAIT_FIELD_WEIGHT && !data::fits_memory(o, m.size);
-      if (placed && add_placed(source, name.c_str(), role, file_, m.offset, m.size)) return;
+      if (placed) return add_placed(source, name.c_str(), role, file_, m.offset, m.size);
       add_array(source, name.c_str(), role, data::npy::read_member(source, *file_, m));
     };
     support::in_memory(source, read, data::kLessMemory);

@@ -178,8 +178,35 @@ TEST_CASE("samples read from a file are those held in memory") {
       read("npy", {{"input", path}, {"memory_mib", "0"}});
   CHECK(held.info().host_bytes > 0);
   CHECK(read.info().host_bytes == 0);
+  CHECK(held.info().fingerprint == read.info().fingerprint);
+  values[12345] += 1;
+  folder.write("a.npy", npy_head("<f8", 4, 5000) + fake::raw(values));
+  CHECK(fake::Dataset("npy", {{"input", path}, {"memory_mib", "0"}}).info().fingerprint !=
+        held.info().fingerprint);
+  values[12345] -= 1;
+  folder.write("a.npy", npy_head("<f8", 4, 5000) + fake::raw(values));
   for (const std::vector<int64_t>& order : {std::vector<int64_t>{0, 1, 2, 3}, {3, 1, 2, 0}, {2, 2}})
     CHECK(read.read<float>(0, order) == held.read<float>(0, order));
+}
+
+TEST_CASE("how much is held in memory changes no fingerprint, of large fields either") {
+  const Folder folder;
+  // The same as 300 MiB of f32, or of u8.
+  const auto check = [&](const std::string& type, const std::string& option,
+                         const std::string& head, uint64_t size) {
+    const std::string path = folder.write("large", head);
+    REQUIRE(truncate(folder.path("large").c_str(), static_cast<off_t>(size)) == 0);
+    const auto fingerprint = [&](const char* mib) {
+      return fake::Dataset(type, {{option, path}, {"memory_mib", mib}}).info().fingerprint;
+    };
+    const uint64_t before = fingerprint("0");
+    put(folder, size - 3, "abc");
+    CHECK(fingerprint("0") != before);
+    CHECK(fingerprint("0") == fingerprint("2048"));
+  };
+  constexpr uint64_t kMib = 1 << 20;
+  check("npy", "input", npy_head("<f8", 600 * kMib / 24, 3), 128 + 600 * kMib / 24 * 24);
+  check("idx", "images", idx_head(100 * kMib, 3), 12 + 300 * kMib);
 }
 
 #endif

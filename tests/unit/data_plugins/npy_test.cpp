@@ -101,11 +101,32 @@ TEST_CASE("npy reads f2, and arrays by column as those by row") {
       for (int i = 0; i < 2; ++i) values.push_back(100 * i + 10 * j + k);
   const std::string columns =
       npy("{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3, 2)}", raw(values));
-  for (const char* mib : {"256", "0"}) {
-    const Dataset d("npy", {{"input", folder.write("f", columns)}, {"memory_mib", mib}});
-    CHECK(d.dims(0) == std::vector<int64_t>{3, 2});
-    CHECK(d.read<float>(0, {1, 0}) == Floats{100, 101, 110, 111, 120, 121, 0, 1, 10, 11, 20, 21});
-  }
+  fake::Options::Given given{{"input", folder.write("f", columns)}};
+  const Dataset d("npy", given);
+  CHECK(d.dims(0) == std::vector<int64_t>{3, 2});
+  CHECK(d.read<float>(0, {1, 0}) == Floats{100, 101, 110, 111, 120, 121, 0, 1, 10, 11, 20, 21});
+  given["memory_mib"] = "0";
+  CHECK(open_error("npy", given, PLAIT_ERR_CONFIG) ==
+        "[data.npy] input 'f': the array is larger than memory_mib and lies column by column "
+        "(fortran_order), expected row by row to read samples from the file; save "
+        "numpy.ascontiguousarray(array), or set memory_mib = 1 to hold it in memory");
+}
+
+TEST_CASE("an array has one role") {
+  const Folder folder;
+  const std::string x = npy(dict("<f4", "(1,)"), "abcd");
+  std::string safetensors = "{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+  const std::string path = folder.write("x", little(safetensors.size(), 8) + safetensors + "abcd");
+  for (const auto& [input, target] : {std::pair("[\"x\", \"x\"]", "[]"), {"[\"x\"]", "[\"x\"]"}})
+    CHECK(open_error("safetensors", {{"path", path}, {"input", input}, {"target", target}},
+                     PLAIT_ERR_CONFIG) ==
+          "[data.safetensors] 'x' is named twice in input, target and weight; use it once");
+}
+
+TEST_CASE("npy refuses samples without values") {
+  CHECK(error(npy(dict("<f4", "(3, 2, 0)"), "")) ==
+        "[data.npy] field 'input' has samples of shape (2, 0), which hold no value; leave it out, "
+        "or give each sample some");
 }
 
 TEST_CASE("npy refuses weights that are not one finite number per sample") {
