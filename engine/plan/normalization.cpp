@@ -23,6 +23,10 @@ int64_t last_extent(const plait_field& f) {
   return f.shape.ndim == 0 ? 1 : f.shape.dims[f.shape.ndim - 1];
 }
 
+// Columns of a field that is normalised by what [data.train] has: samples of several axes have one
+// mean and one deviation.
+int64_t automatic_columns(const plait_field& f) { return f.shape.ndim != 1 ? 1 : last_extent(f); }
+
 std::vector<double> spread(const std::vector<double>& of, int64_t columns) {
   return of.size() == 1 ? std::vector<double>(static_cast<size_t>(columns), of[0]) : of;
 }
@@ -61,7 +65,7 @@ const Normalization& find_or_add_normalization(PlanDraft& plan, const NormalizeC
   Normalization made;
   made.field = field.name;
   made.automatic = n.automatic;
-  made.columns = n.automatic && field.shape.ndim != 1 ? 1 : last_extent(field);
+  made.columns = n.automatic ? automatic_columns(field) : last_extent(field);
   if (!n.automatic) {
     made.mean = spread(n.mean, made.columns);
     made.deviation = spread(n.std, made.columns);
@@ -105,6 +109,43 @@ void check_normalize(const config::DatasetConfig& config, const Dataset& dataset
           n.origin, key,
           "the dataset has no field '" + n.field + "'" + did_you_mean(nearest(n.field, names)),
           "its fields are: " + join(names));
+  }
+}
+
+namespace {
+
+// Why numbers of [data.train] cannot normalise a field of another dataset; "": they can.
+std::string fault_of_training(const Dataset& train, const plait_field& f) {
+  const std::vector<plait_field>& fields = train.fields();
+  const auto same = std::find_if(fields.begin(), fields.end(), [&](const plait_field& other) {
+    return std::string_view(other.name) == f.name;
+  });
+  if (same == fields.end()) return "which has no such field";
+  if (is_numeric(*same) && automatic_columns(*same) == automatic_columns(f) &&
+      (same->shape.ndim == 1) == (f.shape.ndim == 1))
+    return "";
+  return "whose samples are " + program::text(same->shape) + ", here they are " +
+         program::text(f.shape);
+}
+
+}  // namespace
+
+void check_automatic(const PlanDraft& plan, config::Problems& problems) {
+  const Dataset* train = plan.dataset("train");
+  for (const auto& dataset : plan.datasets) {
+    const config::DatasetConfig& config = *plan.experiment.dataset(dataset->name());
+    for (const plait_field& f : dataset->fields()) {
+      const NormalizeConfig* n = normalize_of(config, f);
+      const bool is_read = std::any_of(
+          plan.normalizations.begin(), plan.normalizations.end(),
+          [&](const Normalization& one) { return one.automatic && one.field == f.name; });
+      if (!train || !n || !n->automatic || !is_read || !is_numeric(f)) continue;
+      if (const std::string what = fault_of_training(*train, f); !what.empty())
+        problems.add(n->origin, config.path + ".normalize." + config::toml_key(n->field),
+                     std::string("field '") + f.name +
+                         "' is normalised by the columns of [data.train], " + what,
+                     "give both samples of the same shape, or this one mean and std");
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/low_copies.hpp"
 #include "engine/plan/model_figures.hpp"
+#include "engine/plan/normalization.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/plan_inputs.hpp"
@@ -241,6 +242,7 @@ void PlanBuilder::trace(config::Problems& problems) {
     traced_.prefill = slots == 1 ? traced_.decode : trace_generation(draft_, 1, &problems);
     if (only) traced_.train = traced_.evaluate = traced_.decode;
   }
+  check_automatic(draft_, problems);
   check_parameters(draft_, *traced_.train, problems);
   // After problems only faults of the pipeline itself can be found; costs are unknown.
   if (!problems.empty()) draft_.experiment.topology.balance = "count";

@@ -45,7 +45,8 @@ ValueId Tracer::field_value(const std::string& name) {
 }
 
 // Converts floats of the data to the type that layers compute in, and normalises: y = (x / divide -
-// mean) / std.
+// mean) / std. The mean is subtracted first: what is left keeps its digits, however large the mean
+// is. With mixed precision, too, all of this is f32: what reads y rounds it.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
   const auto all = fields();
   const auto at =
@@ -58,12 +59,11 @@ ValueId Tracer::normalized(const std::string& field, ValueId raw) {
   ValueId v =
       graph_->apply1("cast", {raw}, {attr("dtype", static_cast<int64_t>(plan_.precision.compute))});
   if (by_column(*n)) return normalized_by_column(find_or_add_normalization(plan_, *n, *at), v);
-  const double scale = 1 / (n->divide * n->std[0]), shift = -n->mean[0] / n->std[0];
-  v = program::scaled(*graph_, v, scale);
-  return shift == 0 ? v : program::binary(*graph_, "add", v, graph_->constant(shift));
+  if (const double mean = n->mean[0] * n->divide; mean != 0)
+    v = program::binary(*graph_, "sub", v, graph_->constant(mean));
+  return program::scaled(*graph_, v, 1 / (n->divide * n->std[0]));
 }
 
-// The mean is subtracted first: what is left keeps its digits, however large the mean is.
 ValueId Tracer::normalized_by_column(const Normalization& n, ValueId v) {
   auto [known, is_new] = column_numbers_.try_emplace(n.mean_at.offset);
   if (is_new) {

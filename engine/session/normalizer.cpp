@@ -45,11 +45,6 @@ void Normalizer::find_out() {
   for (const plan::Normalization& n : plan_.normalizations) {
     if (!n.automatic || found_.contains(n.field)) continue;
     const plan::Dataset& train = *plan_.dataset("train");
-    if (std::none_of(train.fields().begin(), train.fields().end(),
-                     [&](const plait_field& f) { return f.name == n.field; }))
-      fail_config("[session] normalize = \"auto\" of field '" + n.field +
-                  "' takes its numbers from [data.train], which has no such field; give mean and "
-                  "std");
     const data::ColumnStatistics all = data::column_statistics(
         train.source(), n.field, n.columns > 1, plan_.experiment.dataset("train")->limit);
     int64_t constant = 0;
@@ -82,10 +77,7 @@ void Normalizer::write() {
   for (const plan::Normalization& n : plan_.normalizations) {
     const Numbers numbers = n.automatic ? found_.at(n.field) : Numbers{n.mean, n.deviation};
     if (static_cast<int64_t>(numbers.mean.size()) != n.columns)
-      fail_config(
-          strf("[session] normalize = \"auto\" of field '%s': [data.train] has %zu columns, "
-               "another dataset %lld; give all the same shape of samples, or mean and std",
-               n.field.c_str(), numbers.mean.size(), static_cast<long long>(n.columns)));
+      fail_internal("[session] field '" + n.field + "' and its mean have unlike columns");
     put(n.mean_at, numbers.mean, false);
     put(n.inverse_at, numbers.deviation, true);
   }
@@ -129,8 +121,8 @@ Normalizer::ByField Normalizer::parse(std::string_view extra, const std::string&
 }
 
 void Normalizer::take(ByField numbers) {
-  if (numbers.empty()) return;
-  for (auto& [field, one] : numbers) found_[field] = std::move(one);
+  if (plan_.normalizations.empty()) return;
+  found_ = std::move(numbers);
   ready_ = false;
 }
 

@@ -25,8 +25,8 @@ class Normalizer {
   Normalizer(const plan::Plan& plan, runtime::Executor& executor, Log& log)
       : plan_(plan), executor_(executor), log_(log), ready_(plan.normalizations.empty()) {}
 
-  // Before a launch that reads samples. The first call reads [data.train] once, where numbers are
-  // found out and no checkpoint has brought them. Errors: those of data::column_statistics.
+  // Before a launch that reads samples. The first call, and the first behind take(), read
+  // [data.train] once where numbers are found out and the checkpoint has not brought them. Errors: those of data::column_statistics.
   void ensure() {
     if (!ready_) write();
   }
@@ -35,7 +35,8 @@ class Normalizer {
   // Those that a checkpoint has. Errors: PLAIT_ERR_DATA where they cannot be read; PLAIT_ERR_CONFIG
   // for another number of columns than the fields of this plan have.
   ByField parse(std::string_view extra, const std::string& path) const;
-  // Uses them from the next launch on; fields that are not among them keep their numbers.
+  // Uses them from the next launch on, and none of a checkpoint loaded before: fields that are not
+  // among them are normalised by [data.train].
   void take(ByField numbers);
 
  private:

@@ -185,6 +185,13 @@ learning_rate = 0.1
         once = self.expect(0, "run", "t.toml")
         self.assertEqual(once.err.count("'input' is normalised by mean and std of 60 samples of [data.train]"), 1)
 
+    def test_a_large_mean_is_subtracted_before_anything_is_rounded(self):
+        for numbers in ('"auto"', "{input = {mean = 2000.5, std = 0.3}}"):
+            exact = self.losses("precision.compute=f64", "data.train.normalize=" + numbers)
+            for compute, error in (("f32", 1e-4), ("bf16", 0.02), ("f16", 0.005)):
+                for found, expected in zip(self.losses("precision.compute=" + compute, "data.train.normalize=" + numbers), exact):
+                    self.assertAlmostEqual(found, expected, delta=error * expected, msg=f"{compute} {numbers}")
+
     def test_the_same_on_every_layout(self):
         alone = self.losses()
         for layout in (["topology.data=2"], ["topology.tensor=2"], ["topology.pipeline=2"], ["batch.micro=3"]):
@@ -204,6 +211,9 @@ learning_rate = 0.1
         self.assertNotEqual(resumed.event("done")["loss"], other)
         self.fails(2, ["eval", "t.toml", 'data.train.input=["length"]', 'data.eval.input=["length"]', "--checkpoint", path], "parameter")
 
+    def test_numbers_of_training_that_fit_no_other_samples(self):
+        self.fails(2, ["check", "t.toml", 'data.eval.input=["length"]'], "data.eval.normalize", "field 'input' is normalised by the columns of "
+                   "[data.train], whose samples are f32 (2), here they are f32 (1)", "give both samples of the same shape, or this one mean and std")
     def test_what_cannot_be_normalised(self):
         self.write("raw.toml", self.toml.replace("NORMALIZE\n", ""))
         for key, texts in (("normalize.input={mean = [1.0, 2.0, 3.0]}", ["mean has 3 numbers, expected 1, or 2"]),
