@@ -209,7 +209,7 @@ void warn_ignored(const config::Experiment& e, Log* log) {
 }
 
 void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
-  if (!log || e.batch.global <= samples) return;
+  if (!log || samples == 0 || e.batch.global <= samples) return;
   log->warn(origin_of(e, "batch.global").text() + ": batch.global is " +
             std::to_string(e.batch.global) + ", but [data.train] has " + std::to_string(samples) +
             " samples: each step computes on these and on as many empty places as are left; use " +

@@ -9,6 +9,7 @@
 #include "engine/base/text.hpp"
 #include "engine/data/sample_order.hpp"
 #include "engine/plan/check.hpp"
+#include "engine/plan/dataset_texts.hpp"
 #include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {
@@ -128,8 +129,14 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
     return;
   }
   for (const auto& d : plan.experiment.datasets)
-    if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
+    if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems)) {
+      // That of training may be there for the shapes of what a host feeds.
+      if (d.name != "train" && dataset->info().n_samples == 0)
+        problems.add(d.origin, d.path, "has no samples to evaluate",
+                     "give it some, or leave it out");
       plan.datasets.push_back(std::move(dataset));
+    }
+  check_texts(plan.experiment, plan.datasets, problems);
   if (!plan.experiment.generate.only && !plan.experiment.dataset("train") &&
       !problems.touch("data.train"))
     problems.add(plan.experiment.origin, "data.train", "there is no such dataset",

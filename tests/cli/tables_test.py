@@ -49,6 +49,31 @@ class Csv(Case):
         self.assertGreater(self.train(), 0.9)
         self.assertIn("3 classes: 0 'kind 0', 1 'kind 1', 2 'kind 2'", self.expect(0, "check", "t.toml").err)
 
+    def test_numbers_stand_for_the_same_in_all_datasets(self):
+        self.write("a.csv", "x,colour,kind\n1,red,ant\n2,blue,bee\n3,red,cat\n")
+        self.write("b.csv", "x,colour,kind\n1,red,ant\n2,grey,cat\n")
+        toml = (RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\ncategories = "colour"\n'
+                '[data.eval]\ntype = "csv"\npath = "b.csv"\ntarget = "kind"\ntarget_type = "class"\ncategories = "colour"\n' + MODEL)
+        self.write("t.toml", toml)
+        classes = ['data.train.classes=["ant","bee","cat"]', 'data.eval.classes=["ant","bee","cat"]']
+        self.fails(2, ["check", "t.toml"], "t.toml:11:1: data.eval: field 'target': class 1 is 'cat' in [data.eval] (of 2) "
+                   "and 'bee' in [data.train] (of 3)", "set `fit_on` of [data.eval] to the file of [data.train]")
+        self.fails(2, ["check", "t.toml", *classes], "field 'input': column 1 is 'colour = grey' in [data.eval] (of 3) "
+                   "and 'colour = blue' in [data.train] (of 3)")
+        self.fails(2, ["check", "t.toml", *classes, "data.train.encoding=id", "data.eval.encoding=id"],
+                   "field 'category': class of column 'colour', 0 is 'grey' in [data.eval] (of 2) and 'blue' in [data.train] (of 2)")
+        self.write("b.csv", "kind,colour,x\nant,red,1\ncat,blue,2\n")
+        self.fails(2, ["check", "t.toml", "data.eval.fit_on=a.csv"], "field 'input': column 0 is 'colour = blue' in [data.eval] (of 3) "
+                   "and 'x' in [data.train] (of 3)")
+        self.expect(0, "check", "t.toml", "data.eval.fit_on=a.csv", 'data.eval.input=["x", "colour"]')
+
+    def test_lines_that_are_left_out(self):
+        self.write("a.csv", "x,kind\n1,ant\n2,cat\n,dog\n4,ant\n?,\n")
+        self.write("t.toml", RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\nmissing = "drop"\n' + MODEL)
+        said = self.expect(0, "check", "t.toml").err
+        self.assertIn("2 of 5 lines have a missing cell and are left out", said)
+        self.assertIn("2 classes: 0 'ant', 1 'cat'", said)
+
     def test_no_header(self):
         self.write("t.toml", RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "3"\ntarget_type = "class"\ninput = ["0"]\n'
                    '[data.eval]\ntype = "csv"\npath = "a.csv"\ntarget = "3"\ntarget_type = "class"\ninput = ["0"]\n' + MODEL)
@@ -102,6 +127,19 @@ class Npz(Case):
         self.assertEqual(len(set(losses)), 1)
         self.assertLess(losses[0], 0.9)
 
+    def test_no_samples(self):
+        for name, kind, shape in (("x.npy", "<f4", "(0, 2)"), ("y.npy", "|u1", "(0,)")):
+            (self.folder / name).write_bytes(self.npy(kind, shape, b""))
+        self.archive("a.npz", zipfile.ZIP_STORED)
+        full, empty = 'type = "npz"\npath = "a.npz"\ninput = "images"\ntarget = "labels"\n', 'type = "npy"\ninput = "x.npy"\ntarget = "y.npy"\n'
+        self.write("t.toml", RUN + "[data.train]\n" + full + "[data.eval]\n" + empty + MODEL)
+        self.fails(2, ["check", "t.toml"], "t.toml:10:1: data.eval: has no samples to evaluate; give it some, or leave it out")
+        self.write("t.toml", RUN + "[data.train]\n" + empty + MODEL)
+        said = self.plait("run", "t.toml")
+        self.assertNotEqual(said.code, 0)
+        self.assertIn("[data.train] has no samples, expected at least one to train on", said.err)
+        self.assertNotIn("use batch.global = 0", said.err)
+
     def test_what_is_wrong_with_it(self):
         self.write("t.toml", RUN + '[data.train]\ntype = "npz"\npath = "a.npz"\ninput = "images"\ntarget = "labels"\n' + MODEL)
         self.archive("a.npz", zipfile.ZIP_DEFLATED)
@@ -135,6 +173,24 @@ class Split(Case):
         self.assertIn("\nnormalize = {}\n", self.expect(0, "bind", "none.toml").out)
         self.write("bound.toml", bound)
         self.assertEqual(self.expect(0, "run", "bound.toml", "--json").event("done")["loss"], done["loss"])
+
+
+    def test_parts_are_divided_in_the_same_way(self):
+        data = 'type = "split"\npart = "{}"\ndataset = {{type = "csv", path = "{}", target = "kind", target_type = "class", key = "colour"}}\n'
+        self.write("a.csv", flowers(200, 4))
+        self.write("b.csv", flowers(200, 5))
+        train, evaluation = "[data.train]\n" + data.format("train", "a.csv"), "[data.eval]\n" + data.format("validation", "a.csv")
+        self.write("t.toml", RUN + train + evaluation + MODEL)
+        self.expect(0, "check", "t.toml")
+        for key in ("validation=0.2", "test=0.1", "seed=1", "by=input"):
+            self.fails(2, ["check", "t.toml", "data.eval." + key], "t.toml:9:1: data.eval: is part \"validation\" by ",
+                       "and [data.train] part \"train\" of the same samples by validation = 0.1, test = 0, seed = 0, by = \"\"",
+                       "a sample may be in both; give both sections the same of these keys")
+        self.expect(0, "check", "t.toml", "data.eval.seed=1", "data.train.seed=1")
+        # Of other samples, and twice the same part.
+        self.write("u.toml", RUN + train + "[data.eval]\n" + data.format("validation", "b.csv") + "seed = 1\n" + MODEL)
+        self.expect(0, "check", "u.toml")
+        self.expect(0, "check", "t.toml", "data.eval.part=train", "data.eval.validation=0.5")
 
 
 class Normalized(Case):

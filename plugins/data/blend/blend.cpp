@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kit/dataset_texts.hpp"
 #include "kit/dtype.hpp"
 #include "plugins/data/blend/mix.hpp"
 
@@ -122,6 +123,21 @@ class Blend {
                Shape(own[f].shape).typed_text() + " in " + who + " and '" + first[f].name + "' " +
                Shape(first[f].shape).typed_text() +
                " in parts[0]; parts need the same fields, as by the same length");
+    check_texts(who);
+  }
+  // Numbers of the last part stand for what those of the first one do.
+  void check_texts(const std::string& who) const {
+    const auto texts = [](const HostDataset& part, std::string name, uint32_t field) {
+      return kit::FieldTexts{std::move(name), [&part, field](uint32_t what, uint64_t index) {
+                               return part.text_of(field, what, index);
+                             }};
+    };
+    for (uint32_t f = 0; f < bytes_.size(); ++f) {
+      const std::string fault = kit::contradiction(
+          parts_[0].fields()[f], texts(parts_.back(), who, f), texts(parts_[0], "parts[0]", f));
+      if (!fault.empty())
+        refuse(fault + "; set `fit_on` of all parts to one file, or list the same `classes`");
+    }
   }
 
   std::vector<double> shares_from(const Options& o) const {

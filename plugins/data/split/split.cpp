@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 
 #include "kit/dtype.hpp"
@@ -57,12 +58,14 @@ class Split {
     host.log(PLAIT_LOG_INFO, "part '" + std::string(name) +
                                  "': " + std::to_string(samples_.size()) + " of " +
                                  std::to_string(whole_.info().n_samples) + " samples");
+    keep_texts(o, name);
     fingerprint_ = XXH3_64bits_withSeed(samples_.data(), samples_.size() * sizeof samples_[0],
                                         whole_.info().fingerprint);
   }
 
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
-    return whole_.text_of(field, what, index);
+    if (what != PLAIT_TEXT_PART) return whole_.text_of(field, what, index);
+    return index < texts_.size() ? texts_[index].c_str() : nullptr;
   }
 
   void info(plait_dataset_info& out) const {
@@ -102,6 +105,21 @@ class Split {
                  std::to_string(samples_.size()),
              PLAIT_ERR_INVALID);
     return samples_[static_cast<size_t>(index)];
+  }
+
+  void keep_texts(const Options& o, std::string_view part) {
+    const plait_dataset_info& whole = whole_.info();
+    texts_[0] = std::to_string(whole.n_samples) + " samples " + std::to_string(whole.fingerprint);
+    texts_[1] = "validation = " + text_of_share(o.real("validation")) +
+                ", test = " + text_of_share(o.real("test")) +
+                ", seed = " + std::to_string(o.integer("seed")) + ", by = \"" +
+                std::string(o.text("by")) + "\"";
+    texts_[2] = part;
+  }
+  // With all its digits.
+  static std::string text_of_share(double share) {
+    std::array<char, 32> text;
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), share).ptr};
   }
 
   void choose(const data::split::Shares& shares, Part part, const Options& o) {
@@ -148,8 +166,9 @@ class Split {
   }
 
   HostDataset whole_;
-  std::vector<uint64_t> bytes_;   // of each field of a sample
-  std::vector<int64_t> samples_;  // of the whole dataset, in their order
+  std::vector<uint64_t> bytes_;       // of each field of a sample
+  std::vector<int64_t> samples_;      // of the whole dataset, in their order
+  std::array<std::string, 3> texts_;  // PLAIT_TEXT_PART
   uint64_t fingerprint_ = 0;
 };
 }  // namespace

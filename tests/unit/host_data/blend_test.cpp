@@ -117,6 +117,16 @@ TEST_CASE("what cannot be blended is said") {
   CHECK(contains(text_of(blend_of({a, b}, "temperature = 2\nalpha = 0.5")), "keep one"));
   CHECK(contains(text_of(blend_of({a, rows(folder, "c.csv", 0, 2, ", target_type = \"i32\"")})),
                  "in parts[1] (csv)"));
+  // One of these classes has another number in each.
+  const auto kinds = [&](const std::string& name, const std::string& text) {
+    host::write(folder / name, text);
+    return "{type = \"csv\", path = \"" + (folder / name) +
+           "\", target = \"y\", target_type = \"class\"}";
+  };
+  CHECK(contains(text_of(blend_of({kinds("d.csv", "x,y\n1,ant\n2,cat\n"),
+                                   kinds("e.csv", "x,y\n1,bee\n2,cat\n3,ant\n")})),
+                 "field 'target': class 1 is 'bee' in parts[1] (csv) (of 3) and 'cat' in parts[0] "
+                 "(of 2); set `fit_on` of all parts to one file"));
   CHECK(contains(text_of(blend_of({a, "{type = \"cvs\"}"})),
                  "parts[1].type: unknown dataset 'cvs' (did you mean 'csv'?)"));
   CHECK(contains(text_of(blend_of({a, "{type = \"csv\", path = \"x\", bath = 1}"})),
