@@ -64,7 +64,7 @@ typedef struct plait_dataset_item {
    * unchanged. [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *info)(const void *dataset, plait_dataset_info *out);
   /* Copies the samples indices (n) into outs (n_fields), each (n, sample shape), row-major host
-   * memory. Does not allocate memory.
+   * memory. Allocates no memory but what decoding a sample takes, and keeps none.
    * Errors: PLAIT_ERR_IO when a file cannot be read; PLAIT_ERR_DATA for malformed or truncated
    * content. outs is undefined, and the dataset is unchanged: the same samples may be read again.
    * The step or evaluation that needs the samples fails with the same code.
@@ -80,6 +80,16 @@ typedef struct plait_dataset_item {
    * as the dataset, ends in NUL, and decides no result; datasets of one experiment whose texts
    * contradict each other are a problem of it. [thread: any; blocks: no] */
   const char *(PLAIT_CALL *text_of)(const void *dataset, uint32_t field, uint32_t what, uint64_t index);
+  /* Since the first versions of ABI 1 (compare struct_size); NULL where samples are the same in every
+   * epoch. As read(), with samples as epoch `epoch` (0 or more) of a training has them, such as images
+   * of which some are flipped. What a sample is follows from the dataset, `epoch` and its index alone,
+   * not from the other indices, the thread or earlier calls: every layout of ranks and a resumed run
+   * get the same bits. The engine calls it for training; evaluations and normalisation call read(),
+   * which gives samples as they are.
+   * Errors: PLAIT_ERR_IO and PLAIT_ERR_DATA, as read(). [thread: any, several at a time; blocks: on
+   * files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *read_epoch)(const void *dataset, int64_t epoch, const int64_t *indices,
+                                                       uint64_t n, void *const *outs);
 } plait_dataset_item;
 
 #define PLAIT_KIND_DATASET "plait.dataset/1"
@@ -106,6 +116,11 @@ typedef struct plait_datasets_table {
   /* As plait_dataset_item.text_of; NULL for a dataset that has none. A host of an earlier version has
    * no such member: compare struct_size. [thread: any; blocks: no] */
   const char *(PLAIT_CALL *text_of)(const plait_host_dataset *dataset, uint32_t field, uint32_t what, uint64_t index);
+  /* As plait_dataset_item.read_epoch; as read() for a dataset that has none. A host of an earlier
+   * version has no such member: compare struct_size. Errors: PLAIT_ERR_IO, PLAIT_ERR_DATA. [thread:
+   * any, several at a time; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *read_epoch)(const plait_host_dataset *dataset, int64_t epoch,
+                                                       const int64_t *indices, uint64_t n, void *const *outs);
 } plait_datasets_table;
 
 #define PLAIT_EXTENSION_DATASETS "plait.datasets/1"

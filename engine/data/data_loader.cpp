@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <thread>
 
@@ -33,6 +34,11 @@ plait_dataset_info checked_info(const DatasetSource& source) {
 
 }  // namespace
 
+decltype(plait_dataset_item::read_epoch) read_epoch_of(const plait_dataset_item& item) {
+  constexpr size_t kSize = offsetof(plait_dataset_item, read_epoch) + sizeof(item.read_epoch);
+  return item.struct_size < kSize ? nullptr : item.read_epoch;
+}
+
 struct DataLoader::State {
   State(DatasetSource source, const DataLoaderConfig& config);
   ~State();
@@ -51,6 +57,8 @@ struct DataLoader::State {
   int64_t batch, row_begin, rows, n, per_epoch, total;
   uint64_t seed;
   bool shuffle, endless, threaded;
+  decltype(plait_dataset_item::read_epoch)
+      read_epoch;  // nullptr: samples are the same in all epochs
   std::vector<plait_field> fields;
   BatchSlots slots;
 
@@ -80,6 +88,7 @@ DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
   seed = config.seed;
   shuffle = config.shuffle;
   endless = config.endless;
+  read_epoch = config.by_epoch ? read_epoch_of(*source.item) : nullptr;
   total = per_epoch;
   threaded = config.prefetch != 0;
   position = fill_index = config.first_batch;
@@ -107,11 +116,13 @@ void DataLoader::State::fill(int64_t index, BatchSlot& slot) {
   for (int64_t i = 0; i < valid; ++i) indices[i] = order(first + i);
   std::fill(indices + valid, indices + rows, int64_t{0});
   if (!slots.has_weight_field()) std::fill(slot.weight, slot.weight + rows, 1.0f);
+  const auto n_rows = static_cast<uint64_t>(rows);
   const auto read = [&] {
-    return source.item->read(source.dataset, indices, static_cast<uint64_t>(rows),
-                             slot.outs.data());
+    return read_epoch ? read_epoch(source.dataset, epoch, indices, n_rows, slot.outs.data())
+                      : source.item->read(source.dataset, indices, n_rows, slot.outs.data());
   };
-  const PluginCall at{source.plugin, "read", "dataset", source.item->name};
+  const PluginCall at{source.plugin, read_epoch ? "read_epoch" : "read", "dataset",
+                      source.item->name};
   if (plait_error* e = try_plugin(at, read))
     check_plugin(e, at, "reading [data." + source.name + "]");
   std::fill(slot.weight + valid, slot.weight + rows, 0.0f);

@@ -11,14 +11,17 @@
 
 namespace plait::data {
 
-// An opened dataset. Borrowed: it must outlive the loader, and only its info() and read() are
-// called.
+// An opened dataset. Borrowed: it must outlive the loader, and only its info(), read() and
+// read_epoch() are called.
 struct DatasetSource {
   const plait_dataset_item* item = nullptr;
   const void* dataset = nullptr;
   std::string name;         // for messages: "train", "eval"
   std::string plugin = {};  // for messages
 };
+
+// plait_dataset_item.read_epoch of an item, or nullptr where it has none.
+decltype(plait_dataset_item::read_epoch) read_epoch_of(const plait_dataset_item& item);
 
 // What info() of a dataset says. Errors: PLAIT_ERR_PLUGIN. `where` begins the message: "[plugin x]
 // dataset 'y'".
@@ -31,6 +34,7 @@ struct DataLoaderConfig {
   int64_t limit = 0;  // only the first `limit` samples of the dataset; 0: all
   int prefetch =
       2;  // batches read ahead by a thread; 0: no thread, next() reads; -1: by their size, 2 to 32
+  bool by_epoch = false;    // samples as each epoch has them, if the dataset has read_epoch()
   bool endless = false;     // after the last batch of an epoch comes the first of the next
   int64_t first_batch = 0;  // index of the first batch to deliver, counted over all epochs
   int64_t row_begin =

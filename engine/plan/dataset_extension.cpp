@@ -37,6 +37,15 @@ plait_error* read(const plait_host_dataset* d, const int64_t* indices, uint64_t 
                     [&] { return item.read(d->dataset.handle(), indices, n, outs); });
 }
 
+plait_error* read_epoch(const plait_host_dataset* d, int64_t epoch, const int64_t* indices,
+                        uint64_t n, void* const* outs) {
+  const plait_dataset_item& item = d->dataset.item();
+  const auto own = data::read_epoch_of(item);
+  if (!own) return read(d, indices, n, outs);
+  return try_plugin({"", "read_epoch", "dataset", item.name},
+                    [&] { return own(d->dataset.handle(), epoch, indices, n, outs); });
+}
+
 void close(plait_host_dataset* d) { delete d; }
 
 const char* text_of(const plait_host_dataset* d, uint32_t field, uint32_t what, uint64_t index) {
@@ -44,7 +53,7 @@ const char* text_of(const plait_host_dataset* d, uint32_t field, uint32_t what, 
 }
 
 constexpr plait_datasets_table kTable = {
-    sizeof(plait_datasets_table), open, info, read, close, text_of};
+    sizeof(plait_datasets_table), open, info, read, close, text_of, read_epoch};
 
 }  // namespace
 

@@ -29,6 +29,7 @@ data::DataLoaderConfig loader_config(const Plan& plan, const std::string& datase
   l.limit = c.limit;
   l.prefetch = static_cast<int>(c.prefetch);
   l.endless = training;
+  l.by_epoch = training;
   l.rows = l.batch / plan.grid.data();
   l.row_begin = plan.at.data * l.rows;
   return l;

@@ -157,7 +157,7 @@ AT(plait_tokenizers_table, decode, 32);
 AT(plait_tokenizers_table, close, 40);
 
 /* dataset.h */
-SIZE(plait_datasets_table, 48);
+SIZE(plait_datasets_table, 56);
 AT(plait_datasets_table, struct_size, 0);
 AT(plait_datasets_table, open, 8);
 AT(plait_datasets_table, info, 16);
@@ -237,9 +237,11 @@ AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
 
 SIZE(plait_device_item, 232);
-SIZE(plait_dataset_item, 80);
+SIZE(plait_dataset_item, 88);
 AT(plait_dataset_item, text_of, 72);
+AT(plait_dataset_item, read_epoch, 80);
 AT(plait_datasets_table, text_of, 40);
+AT(plait_datasets_table, read_epoch, 48);
 AT(plait_device_item, peak_flops, 224);
 AT(plait_device_item, probe, 200);
 AT(plait_device_item, host_alloc, 208);

@@ -84,6 +84,18 @@ class Blend {
   }
 
   void read(std::span<const int64_t> indices, void* const* outs) const {
+    read_by([&](size_t p, int64_t, auto one, auto to) { parts_[p].read(one, to); }, indices, outs);
+  }
+  // A part that gives its samples several times in an epoch of the blend has as many epochs in it.
+  void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs) const {
+    read_by([&](size_t p, int64_t pass, auto one,
+                auto to) { parts_[p].read_epoch(epoch * passes_[p] + pass, one, to); },
+            indices, outs);
+  }
+
+ private:
+  template <class Read>
+  void read_by(const Read& read, std::span<const int64_t> indices, void* const* outs) const {
     std::array<void*, kMostFields> at;
     const size_t n_fields = bytes_.size();
     for (size_t i = 0; i < indices.size(); ++i) {
@@ -93,11 +105,12 @@ class Blend {
                PLAIT_ERR_INVALID);
       const auto n = static_cast<size_t>(indices[i]);
       for (size_t f = 0; f < n_fields; ++f) at[f] = static_cast<char*>(outs[f]) + i * bytes_[f];
-      parts_[part_[n]].read({&sample_[n], 1}, at.data());
+      const size_t p = part_[n];
+      const int64_t sample = sample_[n] % sizes_[p];
+      read(p, sample_[n] / sizes_[p], std::span(&sample, 1), at.data());
     }
   }
 
- private:
   static uint64_t bytes_of(const plait_field& f) {
     return static_cast<uint64_t>(Shape(f.shape).count()) * kit::dtype_bytes(f.shape.dtype);
   }
@@ -182,8 +195,10 @@ class Blend {
     taken_.assign(parts_.size(), 0);
     for (size_t n = 0; n < part_.size(); ++n) {
       const size_t p = part_[n];
-      sample_[n] = taken_[p]++ % sizes_[p];
+      sample_[n] = taken_[p]++;
     }
+    for (size_t p = 0; p < parts_.size(); ++p)
+      passes_.push_back(std::max<int64_t>(1, (taken_[p] + sizes_[p] - 1) / sizes_[p]));
   }
 
   void tell_unseen(const Host& host) const {
@@ -209,8 +224,9 @@ class Blend {
   std::vector<int64_t> sizes_;   // samples of each part
   std::vector<uint64_t> bytes_;  // of each field of a sample
   std::vector<uint16_t> part_;   // of each sample
-  std::vector<int64_t> sample_;  // within its part
+  std::vector<int64_t> sample_;  // within its part, counted on when that begins again
   std::vector<int64_t> taken_;   // samples that each part gives
+  std::vector<int64_t> passes_;  // how often each part begins
   uint64_t fingerprint_ = 0;
 };
 }  // namespace

@@ -77,6 +77,16 @@ class Split {
   }
 
   void read(std::span<const int64_t> indices, void* const* outs) const {
+    read_by([&](auto... all) { whole_.read(all...); }, indices, outs);
+  }
+  // As the whole has them in that epoch.
+  void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs) const {
+    read_by([&](auto... all) { whole_.read_epoch(epoch, all...); }, indices, outs);
+  }
+
+ private:
+  template <class Read>
+  void read_by(const Read& read, std::span<const int64_t> indices, void* const* outs) const {
     std::array<int64_t, kAtOnce> whole;
     std::array<void*, kMostFields> at;
     for (size_t first = 0; first < indices.size(); first += kAtOnce) {
@@ -84,11 +94,10 @@ class Split {
       for (size_t i = 0; i < n; ++i) whole[i] = sample(indices[first + i]);
       for (size_t f = 0; f < bytes_.size(); ++f)
         at[f] = static_cast<char*>(outs[f]) + first * bytes_[f];
-      whole_.read({whole.data(), n}, at.data());
+      read(std::span<const int64_t>(whole.data(), n), at.data());
     }
   }
 
- private:
   [[noreturn]] static void refuse(const std::string& what, uint32_t code = PLAIT_ERR_CONFIG) {
     fail(code, "[data.split] " + what);
   }

@@ -46,8 +46,18 @@ plait_error* read(const void* dataset, const int64_t* indices, uint64_t n, void*
                 d->sample_bytes());
   return nullptr;
 }
-const plait_dataset_item kRows = {
-    sizeof(plait_dataset_item), "rows", "", nullptr, 0, 0, nullptr, info, read, nullptr, nullptr};
+const plait_dataset_item kRows = {sizeof(plait_dataset_item),
+                                  "rows",
+                                  "",
+                                  nullptr,
+                                  0,
+                                  0,
+                                  nullptr,
+                                  info,
+                                  read,
+                                  nullptr,
+                                  nullptr,
+                                  nullptr};
 
 plait::data::ColumnStatistics of(const Rows& rows, bool by_column, int64_t limit = 0) {
   return column_statistics({&kRows, &rows, "train"}, "x", by_column, limit);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -81,9 +82,43 @@ const plait_dataset_item kFake = {sizeof(plait_dataset_item),
                                   fake_info,
                                   fake_read,
                                   nullptr,
+                                  nullptr,
                                   nullptr};
 
+// The same, with the epoch in the label.
+plait_error* fake_read_epoch(const void* dataset, int64_t epoch, const int64_t* indices, uint64_t n,
+                             void* const* outs) {
+  if (plait_error* e = fake_read(dataset, indices, n, outs)) return e;
+  auto* label = static_cast<uint8_t*>(outs[1]);
+  for (uint64_t i = 0; i < n; ++i)
+    label[i] = static_cast<uint8_t>(100 + 10 * epoch + indices[i] % 10);
+  return nullptr;
+}
+
 DatasetSource source_of(const FakeData& d) { return {&kFake, &d, "train"}; }
+
+// A dataset whose samples differ by epoch; size: of the item, as an older plugin has a smaller one.
+struct ByEpoch {
+  explicit ByEpoch(size_t size = sizeof(plait_dataset_item)) {
+    item.struct_size = size;
+    item.read_epoch = fake_read_epoch;
+  }
+  DatasetSource source() const { return {&item, &data, "train"}; }
+  plait_dataset_item item = kFake;
+  FakeData data{10};
+};
+
+// Labels of `n` batches, all rows.
+std::vector<std::vector<int>> labels_of(DataLoader& loader, int n) {
+  std::vector<std::vector<int>> all;
+  for (int i = 0; i < n; ++i) {
+    const Batch* b = loader.next();
+    REQUIRE(b);
+    const auto* label = static_cast<const uint8_t*>(b->fields[1]);
+    all.emplace_back(label, label + loader.rows());
+  }
+  return all;
+}
 
 std::vector<int64_t> samples_of(const Batch& b) {
   const auto* x = static_cast<const float*>(b.fields[0]);
@@ -104,6 +139,57 @@ std::string text_of(const std::function<void()>& f, uint32_t code) {
 }
 
 }  // namespace
+
+TEST_CASE("samples by epoch: only where they are asked for, and where the dataset has them") {
+  const ByEpoch data;
+  DataLoader training(data.source(),
+                      {.batch = 5, .prefetch = 2, .by_epoch = true, .endless = true});
+  CHECK(labels_of(training, 4) == std::vector<std::vector<int>>{{100, 101, 102, 103, 104},
+                                                                {105, 106, 107, 108, 109},
+                                                                {110, 111, 112, 113, 114},
+                                                                {115, 116, 117, 118, 119}});
+  const std::vector<std::vector<int>> plain = {{0, 1, 2, 3, 4}};
+  DataLoader evaluation(data.source(), {.batch = 5, .prefetch = 0});
+  CHECK(labels_of(evaluation, 1) == plain);
+  const ByEpoch older(offsetof(plait_dataset_item, read_epoch));
+  DataLoader with_older(older.source(), {.batch = 5, .prefetch = 0, .by_epoch = true});
+  CHECK(labels_of(with_older, 1) == plain);
+  const FakeData none(10);
+  DataLoader without(source_of(none), {.batch = 5, .prefetch = 0, .by_epoch = true});
+  CHECK(labels_of(without, 1) == plain);
+}
+
+TEST_CASE("samples by epoch are the same for every share of the rows, and from any batch on") {
+  const ByEpoch data;
+  const DataLoaderConfig whole = {
+      .batch = 4, .seed = 5, .shuffle = true, .by_epoch = true, .endless = true};
+  DataLoader one(data.source(), whole);
+  const auto expected = labels_of(one, 9);
+  for (const int64_t ranks : {2, 4})
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      for (const int64_t from : {0, 2, 5}) {
+        DataLoaderConfig share = whole;
+        share.rows = 4 / ranks;
+        share.row_begin = rank * share.rows;
+        share.first_batch = from;
+        DataLoader loader(data.source(), share);
+        const auto found = labels_of(loader, static_cast<int>(9 - from));
+        for (size_t b = 0; b < found.size(); ++b)
+          for (size_t r = 0; r < found[b].size(); ++r)
+            CHECK(
+                found[b][r] ==
+                expected[b + static_cast<size_t>(from)][r + static_cast<size_t>(share.row_begin)]);
+      }
+}
+
+TEST_CASE("an error of samples by epoch names the function") {
+  ByEpoch data;
+  data.data.fail_at = 2;
+  DataLoader loader(data.source(), {.batch = 5, .prefetch = 0, .by_epoch = true});
+  const std::string text = text_of([&] { loader.next(); }, PLAIT_ERR_DATA);
+  CHECK(text.find("sample is broken") != std::string::npos);
+  CHECK(text.find("read_epoch") != std::string::npos);
+}
 
 TEST_CASE("a loader without shuffle gives the samples in order and pads the last batch") {
   for (const int prefetch : {0, 1, 2, 5}) {

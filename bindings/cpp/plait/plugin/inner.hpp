@@ -83,6 +83,13 @@ class HostDataset {
   void read(std::span<const int64_t> indices, void* const* outs) const {
     check(table_->read(dataset_.get(), indices.data(), indices.size(), outs));
   }
+  // As plait_dataset_item.read_epoch; as read() with a host of an earlier version.
+  void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs) const {
+    constexpr size_t kSize =
+        offsetof(plait_datasets_table, read_epoch) + sizeof(table_->read_epoch);
+    if (table_->struct_size < kSize) return read(indices, outs);
+    check(table_->read_epoch(dataset_.get(), epoch, indices.data(), indices.size(), outs));
+  }
   // As plait_dataset_item.text_of; nullptr with a host of an earlier version.
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
     constexpr size_t kSize = offsetof(plait_datasets_table, text_of) + sizeof(table_->text_of);

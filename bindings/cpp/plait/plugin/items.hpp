@@ -222,12 +222,26 @@ constexpr decltype(plait_dataset_item::text_of) text_of() {
   else
     return nullptr;
 }
+template <class D>
+constexpr decltype(plait_dataset_item::read_epoch) read_epoch() {
+  if constexpr (requires(const D& d, std::span<const int64_t> indices, void* const* outs) {
+                  d.read_epoch(int64_t{0}, indices, outs);
+                })
+    return [](const void* d, int64_t epoch, const int64_t* indices, uint64_t n,
+              void* const* outs) -> plait_error* {
+      auto* box = static_cast<const DatasetBox<D>*>(d);
+      return guard(maker(box->host), [&] { box->dataset.read_epoch(epoch, {indices, n}, outs); });
+    };
+  else
+    return nullptr;
+}
 }  // namespace detail
 
 // A dataset made of a class D: D(const Host&, const Options&), void info(plait_dataset_info&)
 // const, and void read(std::span<const int64_t> indices, void* const* outs) const. All of them may
 // throw. It may have const char* text_of(uint32_t field, uint32_t what, uint64_t index) const
-// noexcept.
+// noexcept, and void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs)
+// const.
 template <class D>
 plait_dataset_item dataset(const char* name, const char* help,
                            std::span<const plait_option> options = {}) {
@@ -252,7 +266,8 @@ plait_dataset_item dataset(const char* name, const char* help,
             });
           },
           [](void* d) { delete static_cast<Box*>(d); },
-          detail::text_of<D>()};
+          detail::text_of<D>(),
+          detail::read_epoch<D>()};
 }
 
 }  // namespace authoring
