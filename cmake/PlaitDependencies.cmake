@@ -3,7 +3,8 @@
 #
 # Targets: Threads::Threads plait_xxhash plait_toml ZLIB::ZLIB CURL::libcurl
 # nlohmann_json::nlohmann_json CLI11::CLI11 DNNL::dnnl OpenMP::OpenMP_CXX plait_hwy plait_xbyak
-# plait_md plait_utf8proc plait_sentencepiece, and doctest::doctest if tests are built.
+# plait_md plait_utf8proc plait_sentencepiece, doctest::doctest if tests are built, and where they
+# are installed PNG::PNG JPEG::JPEG.
 
 # plait_find_headers(<target> <header> [LIBRARY <name>]): an INTERFACE target for a package without
 # its own CMake file.
@@ -35,6 +36,8 @@ plait_find_headers(plait_xbyak xbyak/xbyak.h)
 plait_find_headers(plait_md sha256.h LIBRARY md)
 plait_find_headers(plait_utf8proc utf8proc.h LIBRARY utf8proc)
 plait_find_headers(plait_sentencepiece sentencepiece_processor.h LIBRARY sentencepiece)
+find_package(PNG QUIET)
+find_package(JPEG QUIET)
 if(PLAIT_BUILD_TESTS)
   find_package(doctest CONFIG REQUIRED)
 endif()

@@ -1,6 +1,6 @@
 # plait_fuzz_targets(<folder>): each <folder>/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and
 # becomes the target fuzz_<name>, linked with every engine module and with the targets and sources
-# listed in <folder>/<name>_fuzz.link.txt. Seeds are in <folder>/corpus/<name>/.
+# listed in <folder>/<name>_fuzz.link.txt; without those in <name>_fuzz.needs.txt it is left out. Seeds are in <folder>/corpus/<name>/.
 #
 # With -DPLAIT_FUZZ=ON (clang) the target is a libFuzzer binary in fuzz/. Otherwise it links
 # tests/fuzz/replay_main.cpp, which replays the seeds and mutations of them, as the test
@@ -14,6 +14,10 @@ function(plait_fuzz_targets folder)
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM stem)
     string(REGEX REPLACE "_fuzz$" "" name ${stem})
+    plait_has_needs(possible ${folder}/${stem}.needs.txt)
+    if(NOT possible)
+      continue()
+    endif()
     add_executable(fuzz_${name} ${source})
     target_link_libraries(fuzz_${name} PRIVATE plait_tree)
     foreach(module IN ITEMS base config plugin program topology plan runtime data checkpoint observe session)

@@ -81,6 +81,8 @@ class Bytes {
 // A file being read; messages call it "[data.csv] path 'x.csv'".
 struct SourceFile {
   std::string part, option, path;
+  // What to do about one that cannot be opened.
+  std::string remedy = "relative paths start at the data folder, else at the experiment file";
   std::string text() const { return "[" + part + "] " + option + " '" + path + "'"; }
   // Throws with `found` (and the remedy in it) at a byte of the file.
   [[noreturn]] void bad(uint64_t offset, const std::string& found) const {
@@ -115,8 +117,7 @@ inline Bytes read_file(const SourceFile& source) {
   const auto refuse = [&](const char* what) {
     const int reason = errno;
     fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
-         source.text() + ": " + what + ": " + std::strerror(reason) +
-             "; relative paths start at the data folder, else at the experiment file");
+         source.text() + ": " + what + ": " + std::strerror(reason) + "; " + source.remedy);
   };
   const Fd file{::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
   if (file.fd < 0) refuse("cannot open it");

@@ -47,8 +47,7 @@ SteadyFile::SteadyFile(const SourceFile& source, const std::string& hint, const 
   if (fd_ >= 0 && reason == EINVAL)
     fail(PLAIT_ERR_IO, source_.text() + ": is not a regular file; give the path of a file");
   fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
-       source_.text() + ": cannot open it: " + std::strerror(reason) +
-           "; relative paths start at the data folder, else at the experiment file" +
+       source_.text() + ": cannot open it: " + std::strerror(reason) + "; " + source_.remedy +
            (hint.empty() ? "" : "; " + hint));
 }
 

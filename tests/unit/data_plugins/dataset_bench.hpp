@@ -14,11 +14,14 @@
 
 namespace plait::fake {
 
+// A program may set others before it opens a dataset.
+inline std::vector<std::string> data_plugin_names = {"idx",         "csv",       "npy",
+                                                     "safetensors", "synthetic", "tokens"};
+
 inline const Host& data_plugins() {
   static const Host* host = [] {
     auto* h = new Host;
-    for (const char* name : {"idx", "csv", "npy", "safetensors", "synthetic", "tokens"})
-      h->load(std::string("data-") + name);
+    for (const std::string& name : data_plugin_names) h->load("data-" + name);
     return h;
   }();
   return *host;
@@ -66,9 +69,12 @@ class Dataset {
     const plait_shape& s = info_.fields[i].shape;
     return {s.dims, s.dims + s.ndim};
   }
-  // The values of field i for these samples.
+  const char* text_of(uint32_t field, uint32_t what, uint64_t index) const {
+    return item_.text_of(dataset_, field, what, index);
+  }
+  // The values of field i for these samples; with an epoch, as that has them.
   template <class T>
-  std::vector<T> read(uint32_t i, const std::vector<int64_t>& indices) const {
+  std::vector<T> read(uint32_t i, const std::vector<int64_t>& indices, int64_t epoch = -1) const {
     std::vector<std::vector<char>> buffers;
     std::vector<void*> outs;
     for (uint32_t f = 0; f < info_.n_fields; ++f) {
@@ -77,7 +83,9 @@ class Dataset {
       buffers.emplace_back(bytes);
       outs.push_back(buffers.back().data());
     }
-    check(item_.read(dataset_, indices.data(), indices.size(), outs.data()));
+    check(epoch < 0
+              ? item_.read(dataset_, indices.data(), indices.size(), outs.data())
+              : item_.read_epoch(dataset_, epoch, indices.data(), indices.size(), outs.data()));
     size_t n = indices.size();
     for (const int64_t d : dims(i)) n *= static_cast<size_t>(d);
     std::vector<T> values(n);
