@@ -6,7 +6,7 @@ import struct
 import unittest
 import zipfile
 
-from support import Case, TINY
+from support import Case, ROOT, TINY
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo\n"}]}
 MODEL = """
@@ -139,6 +139,47 @@ type = "bytes"
             self.assertIn("  label  2 classes: 3 (1), 7 (1)\n", out)
             self.assertIn("  label 7\n", out)
         self.assertEqual(self.show("t-images-idx3-ubyte", "--json").records[2]["image"][:4], [0, 0, 255, 255])
+
+    def test_a_folder_of_images(self):
+        if "data-images" not in self.expect(0, "plugins").out:
+            self.skipTest("built without libpng or libjpeg")
+        golden = ROOT / "tests/golden/images"
+        for path, name in (("cat/1.png", "rgb.png"), ("cat/2.PNG", "rgb.png"), ("dog/1.png", "palette.png")):
+            (self.folder / "photos" / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / "photos" / path).write_bytes((golden / name).read_bytes())
+        out = self.show("photos", "--count", 1).out
+        self.assertIn("3 samples of images, image u8 [3,7,5], label i32 []\n", out)
+        self.assertIn("  label  2 classes: cat (2), dog (1)\n", out)
+        self.assertRegex(out, r"sample 0\n(  [ .+x#░▒▓█]{5}\n){4}  label cat\n")
+        self.assertIn("image u8 [1,100,150]", self.show("photos", "--option", "size=[100, 150]", "--option", "channels=1").out)
+        larger = self.show("photos", "--option", "size=[100, 150]", "--count", 1).out
+        self.assertRegex(larger, r"sample 0\n(  [ .+x#░▒▓█]{50}\n){17}  label cat\n")  # each of 3 x 3 pixels
+        facts, _, sample, *_ = self.show("photos", "--json").records
+        self.assertEqual(facts["fields"][1]["classes"], [["cat", "dog"]])
+        self.assertEqual((len(sample["image"]), sample["label"]), (105, [0]))
+        (self.folder / "photos/dog/2.jpg").write_bytes((golden / "plain.jpg").read_bytes())
+        self.fails(1, ["data", "show", "photos"], "photos/dog/2.jpg': the image has 22 x 19 pixels, expected 5 x 7", "set size = [H, W]")
+        self.write("images.toml", """
+[run]
+steps = 2
+[batch]
+global = 2
+[data.train]
+type = "images"
+path = "photos"
+size = [6, 6]
+flip = true
+normalize.image = {divide = 255}
+[model]
+layers = [{type = "flatten"}, {type = "linear", out = 2}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+""")
+        self.expect(0, "run", "images.toml")
+        self.assertIn("label cat", self.show("images.toml").out)
+        self.fails(2, ["check", "images.toml", "data.train.path=photo"], "photo", "not found")
 
     def test_arrays(self):
         def npy(kind, shape, values):

@@ -45,10 +45,37 @@ Chosen idx(const std::string& path) {
   return chosen;
 }
 
-std::optional<Chosen> chosen_for(const std::string& path) {
-  std::string name = fs::path(path).filename().string();
-  std::transform(name.begin(), name.end(), name.begin(),
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// Whether one of the first files in the folder is an image by its name.
+bool has_images(const fs::path& folder) {
+  constexpr int kMost = 1000;
+  std::error_code ignored;
+  int n = 0;
+  for (fs::directory_iterator at(folder, ignored), end; at != end && n < kMost;
+       at.increment(ignored), ++n) {
+    const std::string name = lower(at->path().filename().string());
+    if (name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg")) return true;
+  }
+  return false;
+}
+// Whether it is a folder of folders of images, and none of an experiment.
+bool is_image_folder(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored) || fs::exists(fs::path(path) / "experiment.toml", ignored))
+    return false;
+  for (fs::directory_iterator at(path, ignored), end; at != end; at.increment(ignored))
+    if (at->is_directory(ignored) && has_images(at->path())) return true;
+  return false;
+}
+
+std::optional<Chosen> chosen_for(const std::string& path) {
+  if (is_image_folder(path)) return Chosen{"images", {option("path", path)}};
+  std::string name = lower(fs::path(path).filename().string());
   if (name.ends_with(".npy")) return Chosen{"npy", {option("input", path)}};
   for (const char* type : {"npz", "safetensors"})
     if (name.ends_with(std::string(".") + type))

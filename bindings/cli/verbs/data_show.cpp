@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -305,7 +306,8 @@ class Show {
     constexpr uint64_t kMostSamples = 100000, kMostBytes = 1 << 30, kLeastSamples = 100;
     uint64_t bytes = 1;
     for (const Json& field : fields) bytes += field.at("bytes").get<uint64_t>();
-    const uint64_t most = std::clamp(kMostBytes / bytes, kLeastSamples, kMostSamples);
+    const uint64_t most = std::min(std::clamp(kMostBytes / bytes, kLeastSamples, kMostSamples),
+                                   readable(dataset, fields, n, kLeastSamples));
     const uint64_t step = std::max<uint64_t>(1, (n + most - 1) / most),
                    read = (n + step - 1) / step;
     Json all = Json::object();
@@ -325,6 +327,22 @@ class Show {
       context_.terminal.line(text);
     }
     context_.terminal.record({{"samples_read", read}, {"statistics", all}});
+  }
+
+  // Samples that can be read in a few seconds, at least `least`: some datasets decode files.
+  static uint64_t readable(const Dataset& dataset, const Json& fields, uint64_t n, uint64_t least) {
+    using Clock = std::chrono::steady_clock;
+    constexpr uint64_t kTried = 4;
+    constexpr double kSeconds = 5;
+    const uint64_t tried = std::min(kTried, n);
+    std::vector<char> one(fields[0].at("bytes").get<size_t>());
+    const auto start = Clock::now();
+    for (uint64_t k = 0; k < tried; ++k)
+      dataset.read(static_cast<int64_t>(k * n / tried), 0, one.data(), one.size());
+    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+    if (tried == 0 || spent <= 0) return UINT64_MAX;
+    const double each = spent / static_cast<double>(tried) * static_cast<double>(fields.size());
+    return std::max(least, static_cast<uint64_t>(std::min(kSeconds / each, 1e15)));
   }
 
   void sample(const Dataset& dataset, const Json& fields, uint64_t i) {
@@ -364,12 +382,13 @@ class Show {
 
   bool show_picture(const Json& field, const Json& values) {
     const PictureSize size = picture_size(field.at("shape").get<std::vector<int64_t>>());
-    if (size.rows == 0 || static_cast<size_t>(size.rows * size.columns) != values.size())
+    if (size.rows == 0 ||
+        static_cast<size_t>(size.channels * size.rows * size.columns) != values.size())
       return false;
     std::vector<double> pixels;
     for (const Json& v : values) pixels.push_back(v.is_number() ? v.get<double>() : 0);
     const Terminal& t = context_.terminal;
-    for (const std::string& line : picture(pixels, size, t.colored(), t.utf8()))
+    for (const std::string& line : picture(pixels, size, colors_of_terminal(t.colored()), t.utf8()))
       context_.terminal.line("  " + line);
     return true;
   }
@@ -432,7 +451,8 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
   const auto a = std::make_shared<ShowArguments>();
   add_file(*verb, a->file);
   verb->get_option("FILE")->required(false)->description(
-      "NAME.csv, .tsv, .npy, .npz, .safetensors, -ubyte (idx), each as its dataset reads it; "
+      "NAME.csv, .tsv, .npy, .npz, .safetensors, -ubyte (idx), or a folder with one folder of "
+      "images for each class, each as its dataset reads it; "
       "PATH.bin, NAME.jsonl, NAME.txt; an experiment file, or a folder that contains an "
       "experiment.toml");
   verb->add_option("--dataset", a->dataset, "NAME of [data.NAME] of an experiment; default: train");
