@@ -2,11 +2,14 @@
 
 import gzip
 import json
+import os
+import pty
 import struct
+import subprocess
 import unittest
 import zipfile
 
-from support import Case, ROOT, TINY
+from support import Case, PLAIT, ROOT, TINY
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo\n"}]}
 MODEL = """
@@ -180,6 +183,34 @@ type = "sgd"
         self.expect(0, "run", "images.toml")
         self.assertIn("label cat", self.show("images.toml").out)
         self.fails(2, ["check", "images.toml", "data.train.path=photo"], "photo", "not found")
+
+    def on_terminal(self, *words, **env):
+        """What the command writes to a terminal with colours."""
+        screen, terminal = pty.openpty()
+        env = {**self.environment(), "NO_COLOR": "", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **env}
+        with subprocess.Popen([PLAIT, "data", "show", *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=terminal,
+                              stderr=subprocess.DEVNULL, env=env):
+            os.close(terminal)
+            text = b""
+            try:
+                while part := os.read(screen, 65536):
+                    text += part
+            except OSError:  # the other side was closed
+                pass
+            os.close(screen)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_colours(self):
+        values = bytes([255, 0, 0] * 16 + [0, 0, 255] * 16)  # two rows of each colour, 8 wide; as channels, rows, columns:
+        planes = b"".join(values[c::3] for c in range(3))
+        head = (b'{"image":{"dtype":"U8","shape":[1,3,4,8],"data_offsets":[0,96]},'
+                b'"dark":{"dtype":"U8","shape":[1,1,4,8],"data_offsets":[96,128]}}')
+        (self.folder / "a.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + planes + bytes([0] * 16 + [9] * 16))
+        rows = {kind: self.on_terminal("a.safetensors", COLORTERM=kind) for kind in ("truecolor", "")}
+        cells = {"truecolor": ("38;2;255;0;0;48;2;255;0;0", "38;2;0;0;255;48;2;0;0;255"), "": ("38;5;196;48;5;196", "38;5;21;48;5;21")}
+        for kind, (red, blue) in cells.items():
+            self.assertIn("  " + f"\033[{red}m▀" * 8 + "\033[0m\n  " + f"\033[{blue}m▀" * 8 + "\033[0m\n", rows[kind])
+        self.assertIn("  " + "\033[38;5;232;48;5;232m▀" * 8 + "\033[0m\n  " + "\033[38;5;255;48;5;255m▀" * 8, rows[""])
 
     def test_arrays(self):
         def npy(kind, shape, values):

@@ -39,7 +39,9 @@ def chunk(kind, data):
 def png(rows, depth, color, interlaced=False, extra=b"", width=None):
     """PNG of kinds that Pillow does not write. rows: (h, w, c) of u8 or u16; with fewer bits (h, bytes, 1), and the width."""
     height, width = rows.shape[0], width or rows.shape[1]
-    passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)) if interlaced else ((0, 0, 1, 1),)
+    passes = ((0, 0, 1, 1),)
+    if interlaced:
+        passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
     data = b""
     for top, left, down, right in passes:
         part = rows[top::down, left::right]
@@ -76,7 +78,8 @@ def files():
     turned = Image.Exif()
     turned[0x0112] = 6  # orientation: a quarter turn
     all_files = {
-        "grey.png": saved(grey, "PNG"), "rgb.png": saved(rgb, "PNG"), "rgba.png": saved(rgba, "PNG"), "grey_alpha.png": saved(la, "PNG"),
+        "grey.png": saved(grey, "PNG"), "rgb.png": saved(rgb, "PNG"),
+        "rgba.png": saved(rgba, "PNG"), "grey_alpha.png": saved(la, "PNG"),
         "palette.png": saved(palette, "PNG"), "palette_clear.png": saved(palette, "PNG", transparency=3),
         "bits1.png": saved(grey.convert("1"), "PNG"),
         "bits2.png": png(np.array([[[0b00011011]], [[0b11100000]]], np.uint8), 2, 0, width=3),
@@ -86,9 +89,11 @@ def files():
         "animated.png": saved(rgb, "PNG", save_all=True, append_images=[Image.fromarray(pattern(7, 5, 3, 50))]),
         "gamma.png": png(pattern(7, 5, 3), 8, 2, extra=chunk(b"gAMA", struct.pack(">I", 100000)) + chunk(b"tEXt", b"a\0" + b"b" * 40)),
         "grey16.png": png(sixteen(1), 16, 0), "rgb16.png": png(sixteen(3), 16, 2),
-        "wide.png": saved(wide, "PNG", optimize=True), "tall.png": saved(Image.fromarray(pattern(33, 17, 1)[:, :, 0]), "PNG", optimize=True),
+        "wide.png": saved(wide, "PNG", optimize=True),
+        "tall.png": saved(Image.fromarray(pattern(33, 17, 1)[:, :, 0]), "PNG", optimize=True),
         "plain.jpg": plain, "full.jpg": saved(photo, "JPEG", subsampling=0, **jpeg), "grey.jpg": saved(photo.convert("L"), "JPEG", **jpeg),
-        "progressive.jpg": saved(photo, "JPEG", progressive=True, **jpeg), "cmyk.jpg": cmyk, "turned.jpg": saved(photo, "JPEG", exif=turned, **jpeg),
+        "progressive.jpg": saved(photo, "JPEG", progressive=True, **jpeg), "cmyk.jpg": cmyk,
+        "turned.jpg": saved(photo, "JPEG", exif=turned, **jpeg),
         "more_bytes.jpg": plain[:-2] + b"\0\1\2" + plain[-2:],  # superfluous bytes before the end
     }
     right = {}
@@ -186,7 +191,8 @@ def make(anew):
         image = Image.open(FOLDER / name).convert("RGB" if channels == 3 else "L")
         values = planes(scaled(image, size, fit, shorter))
         compared += check_torchvision(image, size, fit, shorter, values)
-        golden["scale"].append({"file": name, "channels": channels, "size": size, "fit": fit, "shorter": shorter, "values": values.tobytes().hex()})
+        golden["scale"].append({"file": name, "channels": channels, "size": size, "fit": fit, "shorter": shorter,
+                                "values": values.tobytes().hex()})
     tree = dict(sorted(TREE.items(), key=lambda one: (one[1], *one[0].rsplit("/", 1))))
     check_numbering(tree)
     golden["tree"] = [{"path": path, "label": label} for path, label in tree.items()]
@@ -198,7 +204,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the files as they are")
     check = parser.parse_args().check
-    text = "{\n" + ",\n".join(f' "{key}": [\n' + ",\n".join("  " + json.dumps(one) for one in all_of) + "\n ]" for key, all_of in make(not check).items()) + "\n}\n"
+    lists = (f' "{key}": [\n' + ",\n".join("  " + json.dumps(one) for one in all_of) + "\n ]" for key, all_of in make(not check).items())
+    text = "{\n" + ",\n".join(lists) + "\n}\n"
     path = HERE / "images.json"
     if check:
         if path.read_text() != text:
