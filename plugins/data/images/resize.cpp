@@ -47,8 +47,9 @@ void Resizer::make(Line& line, int64_t from, int64_t to, int64_t begin, int64_t 
   std::vector<double> weights(line.most);
   for (size_t i = 0; i < count; ++i) {
     const double center = (static_cast<double>(begin + static_cast<int64_t>(i)) + 0.5) * factor;
-    const auto first = std::max<int64_t>(0, static_cast<int64_t>(center - reach + 0.5));
-    const auto end = std::min<int64_t>(from, static_cast<int64_t>(center + reach + 0.5));
+    const auto first = std::max<int64_t>(0, static_cast<int64_t>(std::floor(center - reach + 0.5)));
+    const auto end =
+        std::min<int64_t>(from, static_cast<int64_t>(std::floor(center + reach + 0.5)));
     double sum = 0;
     for (int64_t k = first; k < end; ++k) {
       double& w = weights[static_cast<size_t>(k - first)];
@@ -58,7 +59,8 @@ void Resizer::make(Line& line, int64_t from, int64_t to, int64_t begin, int64_t 
     line.first[i] = first;
     line.count[i] = end - first;
     for (size_t k = 0; k < static_cast<size_t>(end - first); ++k)
-      line.weights[i * line.most + k] = static_cast<int32_t>(0.5 + weights[k] / sum * (1 << kBits));
+      line.weights[i * line.most + k] =
+          static_cast<int32_t>(std::floor(0.5 + weights[k] / sum * (1 << kBits)));
   }
   line.from = from;
   line.to = to;

@@ -222,7 +222,7 @@ int32_t Tree::label(int64_t image) const {
 uint64_t Tree::host_bytes() const {
   uint64_t bytes = names_.capacity() + begin_.capacity() * sizeof begin_[0] +
                    first_.capacity() * sizeof first_[0];
-  for (const std::string& one : classes_) bytes += sizeof one + one.size();
+  for (const std::string& one : classes_) bytes += sizeof(std::string) + one.size();
   return bytes;
 }
 
