@@ -106,7 +106,7 @@ class Images {
 
  private:
   static std::vector<std::string> endings(const Options& o) {
-    const std::vector<std::string> all = o.texts("extensions");
+    std::vector<std::string> all = o.texts("extensions");
     if (all.empty() || std::any_of(all.begin(), all.end(), [](const auto& one) {
           return one.empty() || one == "." || one.find('/') != std::string::npos;
         }))
