@@ -13,8 +13,8 @@ Of each SCALING of rotary positions, 8 pairs of channels: `rope.SCALING/frequenc
     python golden_families.py [--check]      needs transformers, beside requirements.txt
 """
 
+import argparse
 import pathlib
-import sys
 
 import torch
 import transformers
@@ -150,14 +150,17 @@ def make():
 
 
 def check(made):
+    """To 2e-6: the library rounds its cosines to f32 whatever the model's type, and their last digit is the processor's."""
     stored = load_file(FILE)
     assert stored.keys() == made.keys(), stored.keys() ^ made.keys()
     for name, value in made.items():
-        torch.testing.assert_close(stored[name], value, rtol=1e-6, atol=1e-7, msg=lambda m: f"{name}: {m}")
+        torch.testing.assert_close(stored[name], value, rtol=1e-5, atol=2e-6, msg=lambda m: f"{name}: {m}")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
         check(make())
     else:
         save_file(make(), FILE, metadata={"transformers": transformers.__version__})
