@@ -78,6 +78,7 @@ struct Family {
   int64_t kv_heads = 0, head_dim = 0;     // when absent; 0: heads, width / heads
   const char* activation = "silu";        // when absent
   double theta = 10000;                   // when absent
+  double dropout = 0;                     // each of those that have a key, when absent
 };
 
 std::span<const Family> families();

@@ -16,8 +16,8 @@ int64_t whole(const JsonPlace& place, int64_t fallback, int64_t most = kMost) {
 double number(const JsonPlace& place, double fallback) {
   return place.null() ? fallback : place.number();
 }
-double probability(const JsonPlace& place) {
-  const double p = number(place, 0);
+double probability(const JsonPlace& place, double fallback) {
+  const double p = number(place, fallback);
   if (p < 0 || p >= 1)
     place.bad("found " + place.value().dump() + ", expected a number from 0 to below 1");
   return p;
@@ -113,9 +113,10 @@ class ConfigReader {
     m_.out_bias = bias(f_->out_bias, "attention_bias");
     m_.mlp_bias = bias(f_->mlp_bias, "mlp_bias");
     m_.tied = c_["tie_word_embeddings"].flag(f_->tied);
-    m_.attention_dropout = probability(c_[k.attention_dropout]);
-    if (k.dropout) m_.dropout = probability(c_[k.dropout]);
-    if (k.embedding_dropout) m_.embedding_dropout = probability(c_[k.embedding_dropout]);
+    m_.attention_dropout = probability(c_[k.attention_dropout], f_->dropout);
+    if (k.dropout) m_.dropout = probability(c_[k.dropout], f_->dropout);
+    if (k.embedding_dropout)
+      m_.embedding_dropout = probability(c_[k.embedding_dropout], f_->dropout);
     if (f_->scaled_embedding) {
       m_.embedding_scale = std::sqrt(static_cast<double>(m_.width));
       m_.attn_scale = 1 / std::sqrt(positive(c_["query_pre_attn_scalar"], 256));

@@ -213,6 +213,23 @@ TEST_CASE("keys of version 4 mean what the objects of version 5 do") {
   }
 }
 
+TEST_CASE("dropouts that a config.json leaves out are the library's") {
+  for (const std::string family : {"gpt2", "phi3"}) {
+    CAPTURE(family);
+    const host::TempFolder scratch;
+    fs::copy(folder_of(family), scratch / "model");
+    json config = json::parse(content(scratch / "model/config.json"));
+    for (const char* key : {"attn_pdrop", "resid_pdrop", "embd_pdrop", "attention_dropout"})
+      config.erase(key);
+    write(scratch / "model/config.json", config.dump());
+    import_model(scratch / "model", scratch / "in");
+    const std::string toml = content(scratch / "in/experiment.toml");
+    CAPTURE(toml);
+    for (const char* part : {"attention_dropout = 0.1", "\ndropout = 0.1", "\np = 0.1"})
+      CHECK((toml.find(part) != std::string::npos) == (family == "gpt2"));
+  }
+}
+
 TEST_CASE("what is wrong in a folder is said with file, key and what was expected") {
   struct Case {
     const char *family, *key;
