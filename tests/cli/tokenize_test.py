@@ -78,12 +78,13 @@ class Tokenize(Case):
         self.write("t.txt", golden["texts"][0])
         for name, given, options in (("llama3", "llama3", ()), ("gemma", "gemma/tokenizer.json", ()),
                                      ("o200k_ranks", "o200k_ranks/r.tiktoken", ("--option", "encoding=o200k_base", "--option", "specials=[]")),
-                                     ("sentencepiece_bpe", "sentencepiece_bpe/m.model", ())):
+                                     ("sentencepiece_bpe", "sentencepiece_bpe/m.model", ()), ("sentencepiece_unigram", "sentencepiece_unigram", ())):
             with self.subTest(name):
                 case = cases[name]
                 (self.folder / name).mkdir()
                 content = case["text"].encode() if "text" in case else base64.b64decode(case["base64"])
-                (self.folder / name / case["file"]).write_bytes(content)
+                file = "tokenizer.model" if given == "sentencepiece_unigram" else case["file"]  # a folder has this one
+                (self.folder / name / file).write_bytes(content)
                 self.tokenize("t.txt", "--tokenizer", given, *options, "--out", "o", "--yes")
                 documents, facts = read(self.folder, "o")
                 self.assertEqual(documents, [case["ids"][0]])

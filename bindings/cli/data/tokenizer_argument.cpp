@@ -9,13 +9,25 @@
 namespace plait::cli {
 namespace fs = std::filesystem;
 
+namespace {
+
+// The tokenizer's file in the folder of a model; "": there is none.
+std::string file_of_model(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {"tokenizer.json", "vocab.json", "tokenizer.model"})
+    if (fs::exists(folder / name, ignored)) return name;
+  return "";
+}
+
+}  // namespace
+
 std::string tokenizer_toml(const std::string& given, const std::vector<std::string>& options) {
   std::error_code ignored;
-  const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored) ||
-                            fs::exists(fs::path(given) / "vocab.json", ignored);
-  if (given.find_first_of("/.") == std::string::npos && !model_folder)
+  const std::string file = file_of_model(given);
+  if (given.find_first_of("/.") == std::string::npos && file.empty())
     return item_toml(given, options);
-  const fs::path path = fs::path(given).lexically_normal();
+  fs::path path = fs::path(given).lexically_normal();
+  if (file == "tokenizer.model") path /= file;  // the tokenizer hf finds its files by itself
   const std::string extension = path.extension();
   const char* type = extension == ".json" || fs::is_directory(path, ignored) ? "hf"
                      : extension == ".model"                                 ? "sentencepiece"
