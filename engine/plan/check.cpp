@@ -216,4 +216,18 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
             "batch.global = " + std::to_string(samples) + " or less");
 }
 
+void warn_unread_fields(const Plan& plan, const Tracer& train, const Tracer& evaluation, Log* log) {
+  const Dataset* dataset = plan.dataset("train");
+  if (!log || !dataset) return;
+  for (const plait_field& f : dataset->fields()) {
+    if (f.role == PLAIT_FIELD_WEIGHT || train.field(f.name) != 0 || evaluation.field(f.name) != 0)
+      continue;
+    const std::string name(f.name);
+    log->warn(plan.experiment.dataset("train")->origin.text() + ": nothing reads the field '" +
+              name +
+              "' of [data.train]; name it where it belongs, in `from` of a layer, loss or "
+              "metric or in an option of a layer, or leave it out");
+  }
+}
+
 }  // namespace plait::plan

@@ -42,4 +42,8 @@ void warn_ignored(const config::Experiment& experiment, Log* log);
 // And of a batch that has more samples than there are; `samples`: of [data.train].
 void warn_large_batch(const config::Experiment& experiment, int64_t samples, Log* log);
 
+// And of fields of [data.train] that no program reads: `train`, `evaluation` are the traces. A
+// dataset adds such fields on request, for layers that name them.
+void warn_unread_fields(const Plan& plan, const Tracer& train, const Tracer& evaluation, Log* log);
+
 }  // namespace plait::plan

@@ -253,6 +253,8 @@ void PlanBuilder::trace(config::Problems& problems) {
     add_topology_errors(draft_.experiment, e.errors(), problems);
   }
   if (!problems.empty()) return;
+  if (!only && context_.rank == 0)
+    warn_unread_fields(draft_, *traced_.train, *traced_.evaluate, context_.log);
   const StageOf chosen = stage_of(draft_);
   if (draft_.grid.pipeline() > 1)  // which generates nothing
     traced_ = {trace_models(draft_, true, chosen), trace_models(draft_, false, chosen)};

@@ -81,6 +81,9 @@ class Import(Case):
         shown = self.expect(0, "data", "show", "model", "--count", 12).out
         self.assertIn("12 samples of fine_tune", shown)
         self.assertIn("What is 2 + 2?\\n<|assistant|>\\n«4<|end_of_text|>»", shown)
+        packed = ["data.train.pack=best_fit", "data.train.reset_attention=true"]
+        self.assertRegex(self.expect(0, "check", "model", *packed).err, r"warning: .*nothing reads the field 'first' of \[data.train\]")
+        self.assertNotIn("nothing reads", self.expect(0, "check", "model", *packed, "model.layers[1].documents=first").err)
         self.expect(0, "run", "model", "run.steps=12", "batch.global=4", "optimizer.learning_rate=1e-3", "run.name=tuned")
         newest = sorted((self.folder / "runs/tuned").iterdir())[-1]
         lines = [json.loads(line) for line in (newest / "metrics.ndjson").read_text().splitlines()]
