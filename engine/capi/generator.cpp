@@ -83,8 +83,8 @@ generate::Sampling sampling_of(const plait_generator& g, const plait_sampling* g
 const tokenizer::Tokenizer& tokenizer_of(const plait_generator& g, const char* member) {
   if (const tokenizer::Tokenizer* t = g.generator->tokenizer()) return *t;
   fail_invalid(std::string("[capi] plait_prompt.") + member +
-               " needs a tokenizer; give plait_generator_options.tokenizer, or [tokenizer] in the "
-               "experiment");
+               " needs a tokenizer; give plait_generator_options.tokenizer (plait generate "
+               "--tokenizer), or [tokenizer] in the experiment");
 }
 
 // The template of a conversation; nullptr: the prompt is none.

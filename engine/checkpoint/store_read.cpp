@@ -179,6 +179,14 @@ std::unique_ptr<Checkpoint> open_hint(FileSystem& files, const std::string& path
   return std::make_unique<Checkpoint>(files, join_path(folder_of(path), name));
 }
 
+// "; it holds runs, such as 'runs/demo/NAME'"; "" if there are none. Names begin with their time.
+std::string runs_in(FileSystem& files, const std::string& folder) {
+  std::string newest;
+  for (const std::string& name : files.list(folder))
+    if (name > newest && files.is_folder(join_path(join_path(folder, name), "ckpt"))) newest = name;
+  return newest.empty() ? "" : "; it holds runs, such as '" + join_path(folder, newest) + "'";
+}
+
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log) {
@@ -187,11 +195,12 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
   if (files.is_file(path)) return open_hint(files, path);
   for (const std::string& folder : {path, join_path(path, "ckpt")})
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
-  fail_not_found(
-      "[checkpoint] '" + path +
-      (files.exists(path) ? "' is not a checkpoint and contains none" : "' does not exist") +
-      "; name a run directory, its ckpt/ folder, or a "
-      "step-... folder or the file best inside");
+  fail_not_found("[checkpoint] '" + path +
+                 (!files.exists(path)
+                      ? "' does not exist"
+                      : "' is not a checkpoint and contains none" + runs_in(files, path)) +
+                 "; name a run directory, its ckpt/ folder, or a "
+                 "step-... folder or the file best inside");
 }
 
 }  // namespace plait::checkpoint

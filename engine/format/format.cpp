@@ -205,7 +205,9 @@ std::string model_json(const config::ModelConfig& model, const checkpoint::Check
 Imported import_model(FileSystem& files, const Format& format, const std::string& folder,
                       const std::string& out) {
   if (!files.is_folder(folder))
-    fail_not_found("[format] '" + folder + "' is no folder; give the folder of a model");
+    fail_not_found(
+        "[format] '" + folder +
+        "' is no folder; give one of this machine with the files of a model: none is downloaded");
   if (files.exists(out) || files.is_link(out))
     fail_invalid("[format] '" + out + "' exists; remove it, or choose another name");
   Description made = format.read(folder);

@@ -28,7 +28,8 @@ Evaluation Evaluator::evaluate(const std::string& name, int64_t max_batches) {
     std::vector<std::string> names;
     for (const auto& c : c_.plan.experiment.datasets) names.push_back(c.name);
     fail_not_found("[session] there is no [data." + name + "]" +
-                   did_you_mean(nearest(name, names)) + "; there are: " + join(names));
+                   did_you_mean(nearest(name, names)) + "; there are: " + join(names) +
+                   "; add it, or name another one (plait eval --dataset NAME)");
   }
   // The program contains the normalisation of one dataset.
   const config::DatasetConfig* planned = c_.plan.experiment.dataset("eval");

@@ -151,7 +151,8 @@ void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights
     for (size_t i = 0; i < from.shape.size(); ++i)
       found += (i ? ", " : "") + std::to_string(from.shape[i]);
     fail_data("[session] tensor '" + printable(entry.name) + "' of '" + model.load + "' is " +
-              found + "), expected " + program::text(p.shape));
+              found + "), expected " + program::text(p.shape) + ", as parameter '" + p.name +
+              "' has; take weights that belong to these layers, or correct the layers");
   }
   c_.executor.sync();
   std::vector<std::byte> piece;

@@ -6,14 +6,26 @@ namespace plait::support {
 
 using nlohmann::json;
 
+namespace {
+
+// Without the library's name of the exception, "[json.exception...] ".
+std::string what_of(const json::exception& e) {
+  const std::string text = e.what();
+  const size_t at = text.find("] ");
+  return text.starts_with('[') && at != std::string::npos ? text.substr(at + 2) : text;
+}
+
+}  // namespace
+
 nlohmann::json parse_json(const SourceFile& file, std::span<const uint8_t> bytes) {
   try {
     return json::parse(bytes.begin(), bytes.end());
   } catch (const json::parse_error& e) {
     // The library counts bytes from one.
-    file.bad(e.byte > 0 ? e.byte - 1 : 0, "it is no JSON there: " + std::string(e.what()));
+    file.bad(e.byte > 0 ? e.byte - 1 : 0,
+             "it is no JSON there: " + what_of(e) + "; is the file complete?");
   } catch (const json::out_of_range& e) {
-    file.bad(0, "a number is out of range: " + std::string(e.what()));
+    file.bad(0, "a number is out of range: " + what_of(e));
   }
 }
 

@@ -154,13 +154,18 @@ learning_rate = 0.01
         self.assertEqual(said.strip(), "to be or not to be"[:17])
         self.assertEqual(self.expect(0, "generate", "chars.toml", "--checkpoint", "here", "--prompt", "to be", "--temperature", "0", "--stop", "not",
                                      "--data", ".").out.rstrip("\n"), "to be or ")
+        (self.folder / "runs").mkdir()
+        for name in ("1-older", "2-newer"):
+            shutil.copytree(self.folder / "here", self.folder / "runs" / name)
+        self.fails(2, ["generate", "chars.toml", "--checkpoint", "runs", "--prompt", "to be", "--data", "."],
+                   "'runs' is not a checkpoint and contains none; it holds runs, such as 'runs/2-newer'")
 
     def test_mistakes(self):
         cases = [
             (["--ids", "1"], ['model.load=""', 'model.load_names=[]'], "the model has initial values only"),
             ([], [], "there is no prompt; give --prompt TEXT"),
             (["--ids", "1,x"], [], "'x' is no token id"),
-            (["--prompt", "hello"], [], "needs a tokenizer"),
+            (["--prompt", "hello"], [], "plait generate --tokenizer"),
             (["--ids", "1,900"], [], "token 1 of the prompt is 900, the model has ids 0 to 511"),
             (["--ids", "1", "--top-p", "2"], [], "generate.top_p"),
             (["--prompt", "a", "--tokenizer", "nothing"], [], "nothing"),
@@ -238,17 +243,28 @@ learning_rate = 0.01
             os.close(user)
             self.assertEqual(done.returncode, -signal.SIGINT if at_prompt else 0, err)
 
+    def test_a_conversation_that_outgrows_the_cache(self):
+        """The message tells of the conversation; of a first message that is too long, of the prompt alone."""
+        words = [PLAIT, "generate", "stories.toml", "--chat", "--template", "chatml", "--tokenizer", "bytes", "--max-tokens", "3"]
+        for lines, says in ((["hello", "x" * 200], True), (["x" * 300], False)):
+            done = subprocess.run(words, cwd=self.folder, env=self.environment(), input="\n".join(lines), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("the prompt has", done.stderr)
+            self.assertEqual("the conversation so far, of 3 messages; begin a new one" in done.stderr, says, done.stderr)
+
     def test_interrupt(self):
         """Ctrl-C ends the sequence and keeps what there is."""
         done = subprocess.Popen([PLAIT, "generate", "stories.toml", "--ids", "1", "generate.length=60000"], cwd=self.folder,
                                 env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.stdout.read(5), "1 -> ")
-        time.sleep(0.3)
+        said = done.stdout.read(5)
+        self.assertEqual(said, "1 -> ")
+        while "," not in said:  # the second id is being written
+            said += done.stdout.read(1)
         done.send_signal(signal.SIGINT)
         out, err = done.communicate(timeout=60)
         self.assertEqual(done.returncode, 4, err)
         self.assertIn("ended by cancelled", err)
-        self.assertGreater(len(out.split(",")), 1)
+        self.assertGreater(len((said + out).split(",")), 1)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,8 @@ class Import(Case):
         self.write("kept.txt", "")
         for code, words, *says in (
                 (2, ["import", "gguf", HF / "llama", "x"], "unknown format 'gguf'", "hf"),
-                (2, ["import", "hf", "nowhere", "x"], "'nowhere' is no folder"),
+                (2, ["import", "hf", "nowhere", "x"], "'nowhere' is no folder", "none is downloaded"),
+                (2, ["export", "hf", "nowhere", "x"], "'nowhere' does not exist", "run directory"),
                 (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists"),
                 (2, ["import", "hf", HF / "llama", "x", "--option", "lik=y"], "unknown key 'lik' (did you mean 'like'?)"),
                 (2, ["export", run, "x", "--option", "family=llama"], "belong to a format"),
@@ -122,6 +123,8 @@ class Import(Case):
                    "import the model again")
         self.write("llama/weights.map.json", text.replace(str(HF / "llama"), "../model"))
         self.losses("llama")
+        self.fails(1, ["run", "llama/experiment.toml", "--data", ".", "data.train.length=16", "model.layers[1].ffn=40"], "mlp.", "as parameter 'model.h0.mlp.",
+                   "take weights that belong to these layers")
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ class Checkpoints(Case):
         self.fails(2, ["eval", "t.toml", "--checkpoint", "nowhere"], "nowhere")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "."], "'.' is not a checkpoint and contains none")
         self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR: a checkpoint, RUN/ckpt/best, or a run directory")
-        self.fails(2, ["eval", "t.toml", "--checkpoint", "r", "--dataset", "evla"], "evla", "eval")
+        self.fails(2, ["eval", "t.toml", "--checkpoint", "r", "--dataset", "evla"], "evla", "eval", "plait eval --dataset NAME")
         other = self.plait("eval", "t.toml", "model.layers[0].out=17", "--checkpoint", "r")
         self.assertEqual(other.code, 2)
         self.assertIn("parameter 'model.linear1.weight' of model.layers[0]", other.err)

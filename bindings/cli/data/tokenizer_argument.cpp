@@ -46,9 +46,10 @@ Tokenizer open_tokenizer(const Engine& engine, const std::string& toml) {
   try {
     return Tokenizer(engine, toml, "--tokenizer");
   } catch (const HostError& e) {
-    throw HostError(e.code(), std::string(e.what()) +
-                                  "\nplait plugins tokenizer lists types and options; --option "
-                                  "KEY=VALUE gives an option");
+    throw HostError(e.code(),
+                    std::string(e.what()) +
+                        "\nthe tokenizer of a model is named by its folder or file; plait plugins "
+                        "tokenizer lists types and options; --option KEY=VALUE gives an option");
   }
 }
 

@@ -30,6 +30,10 @@ uint32_t dtype_of(const std::string& name) {
 // or the folder above its folder of checkpoints.
 std::string experiment_of(const std::string& checkpoint) {
   std::error_code ignored;
+  if (!fs::exists(checkpoint, ignored))
+    throw CliError(kUsage, "[export] '" + checkpoint +
+                               "' does not exist; give a checkpoint or a run directory, as `plait "
+                               "checkpoint ls` lists them");
   fs::path at = fs::absolute(checkpoint).lexically_normal();
   for (int up = 0; up < 3 && !at.empty(); ++up, at = at.parent_path())
     if (fs::is_regular_file(at / "run.toml", ignored)) return (at / "run.toml").string();

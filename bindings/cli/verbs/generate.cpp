@@ -101,6 +101,7 @@ class Generation {
   void load(Session& session, const Json& values) const;
   int generate(const Session& session, Generator& generator);
   int chat(const Session& session, Generator& generator);
+  static void add_turn(Generator& generator, const plait_prompt& prompt);
   // How the sequences ended: a signal came, or 0; the first error, or null.
   struct End {
     int signal = 0;
@@ -255,6 +256,19 @@ Generation::End Generation::run_out(const Session& session, Generator& generator
   return end;
 }
 
+// Each turn repeats all of those before it.
+void Generation::add_turn(Generator& generator, const plait_prompt& prompt) {
+  try {
+    generator.add(prompt);
+  } catch (const HostError& e) {
+    if (prompt.n_messages <= 2) throw;  // a system's message and one of the user
+    throw HostError(e.code(), std::string(e.what()) +
+                                  "\nthe prompt is the conversation so far, of " +
+                                  std::to_string(prompt.n_messages) +
+                                  " messages; begin a new one, or allow more tokens with --length");
+  }
+}
+
 // Reads the user's messages from standard input, a line each, and writes the model's. Ctrl-C ends a
 // message of the model; at the prompt it ends the program.
 int Generation::chat(const Session& session, Generator& generator) {
@@ -273,7 +287,7 @@ int Generation::chat(const Session& session, Generator& generator) {
     plait_prompt prompt{};
     prompt.messages = messages.data();
     prompt.n_messages = messages.size();
-    generator.add(prompt);
+    add_turn(generator, prompt);
     sequences_.push_back({line, "", {}});
     const End end = run_out(session, generator);
     if (end.failed) std::rethrow_exception(end.failed);

@@ -25,7 +25,8 @@ int import_model(Context& context, const ImportArguments& arguments) {
   context.terminal.line(strf("%llu parameters, %.1f MB of weights, read where they are: %s",
                              done.value("parameters", 0ULL), done.value("bytes", 0.0) / 1e6,
                              arguments.folder.c_str()));
-  context.terminal.line("plait check " + path_word(arguments.out + "/experiment.toml"));
+  const std::string file = path_word(arguments.out + "/experiment.toml");
+  context.terminal.line("to train: put your data into " + file + ", then: plait check " + file);
   return kOk;
 }
 
