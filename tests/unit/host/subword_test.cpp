@@ -200,6 +200,20 @@ TEST_CASE("a tokenizer.json that is wrong: which key, what is there, what was ex
   }
 }
 
+TEST_CASE("punctuation is that of Unicode 8, as the library has it") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  write(path, R"({"pre_tokenizer": {"type": "Punctuation", "behavior": "Isolated"},
+    "model": {"type": "BPE", "merges": [["a", "\u055A"], ["a", "\uD805\uDC4C"], ["a", "\u166D"]], "vocab":
+      {"a": 0, "\u055A": 1, "\uD805\uDC4C": 2, "\u166D": 3, "a\u055A": 4, "a\uD805\uDC4C": 5, "a\u166D": 6}}})");
+  const host::Tokenizer t =
+      host::open_tokenizer(engine, "type = \"hf\"\npath = \"" + path + "\"\n");
+  CHECK(host::encode(t, "a\u055A") == std::vector<int32_t>{0, 1});
+  CHECK(host::encode(t, "a\U0001144C") == std::vector<int32_t>{5});  // of Unicode 9
+  CHECK(host::encode(t, "a\u166D") == std::vector<int32_t>{0, 3});   // a symbol since Unicode 12
+}
+
 // 0x11 + 0 + 000 and 0x11 + 000 + 0 are equally likely; which sum is greater in the last bit
 // depends on how the digits of the scores are read. tokenizers 0.23.3 has the first.
 TEST_CASE("unigram: equally likely ways, with scores of 17 digits, as the library has them") {
