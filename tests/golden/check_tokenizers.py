@@ -1,0 +1,115 @@
+"""Texts of every kind through `plait data tokenize`, compared with the libraries that define the tokenizers.
+
+    python check_tokenizers.py PLAIT [--texts N] [--seed S] [--folder DIR] [--files FILE...]     needs requirements_tokenizers.txt
+
+For each tokenizer of tokenizers.json that is the library tokenizers' or tiktoken's, and of --folder (with tokenizer.json, or
+vocab.json and merges.txt): every assigned code point alone and between letters, N random strings of bytes (not UTF-8
+becomes U+FFFD), N strings of blanks, joined emoji, combining marks, special tokens and pieces of words, and the files.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unicodedata
+
+import tiktoken
+from golden_tokenizers import FILE, SPECIALS, WORDS, ranks_of
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+PIECES = [*WORDS[:60], *SPECIALS, "<|endoftext|>", "</s>", "<unk>", "xyz", "Prince", "\r\n", "\n\n", "\t", "  ", "   ", "\u00a0", "\u3000", "\u200d", "\ufe0f",
+          "\u0301", "\u0302", "👍🏽", "👨‍👩‍👧", "🇩🇪", "1", "12345", "½", "Ⅷ", "'s", "'LL", "é", "E\u0301", "ß", "ſ", "中文", "日本", "한국", "Привет", "...", "!?", "_", "-"]
+
+
+def code_points():
+    """Those that this Python knows, but for some that were added so late that the library does not decompose them."""
+    library = normalizers.NFKD()
+    known = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) not in ("Cs", "Cn", "Co")]
+    known = [c for c in known if library.normalize_str(c) == unicodedata.normalize("NFKD", c)]
+    return known + [f"a{c}b {c}1{c}{c}" for c in known]
+
+
+def texts(n, seed):
+    draw = random.Random(seed)
+    noise = [draw.randbytes(draw.randint(1, 24)).decode(errors="replace") for _ in range(n)]
+    return noise + ["".join(draw.choice(PIECES) for _ in range(draw.randint(1, 10))) for _ in range(n)]
+
+
+def documents(stem):
+    """The ids of each document of the files that plait wrote."""
+    index, data = stem.with_suffix(".idx").read_bytes(), stem.with_suffix(".bin").read_bytes()
+    code, n = index[17], struct.unpack_from("<Q", index, 18)[0]
+    kind, size = {8: ("H", 2), 4: ("i", 4)}[code]
+    lengths, offsets = struct.unpack_from(f"<{n}i", index, 34), struct.unpack_from(f"<{n}q", index, 34 + 4 * n)
+    return [list(struct.unpack_from(f"<{length}{kind}", data, at)) for length, at in zip(lengths, offsets)] if size else []
+
+
+def tokenizers(folder):
+    """Name, the words that name the tokenizer to plait, a function from texts to ids."""
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="check_tokenizers."))
+    for case in json.loads(FILE.read_text())["cases"]:
+        if case["type"] == "sentencepiece":
+            continue  # Debian's library is the one that plait calls
+        place = scratch / case["name"]
+        place.mkdir()
+        (place / case["file"]).write_text(case["text"])
+        if case["type"] == "hf":
+            library = Tokenizer.from_str(case["text"])
+            yield case["name"], [place], lambda all_, t=library: [e.ids for e in t.encode_batch(all_, add_special_tokens=False)]
+            continue
+        pattern, specials = (line.split(" = ", 1)[1] for line in case["options"].splitlines())
+        pattern = pattern.removeprefix("'''").removesuffix("'''")
+        ranks = ranks_of(case["text"])
+        encoding = tiktoken.Encoding(case["name"], pat_str=pattern, mergeable_ranks=ranks,
+                                     special_tokens={"<|endoftext|>": len(ranks), "<|end|>": len(ranks) + 7})
+        words = [place / case["file"], "--option", f"pattern={json.dumps(pattern)}", "--option", f"specials={specials}"]
+        yield case["name"], words, lambda all_, e=encoding: e.encode_batch(all_, allowed_special="all")
+    if folder:
+        if (folder / "tokenizer.json").exists():
+            library = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        else:
+            library = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
+            library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+            library.decoder = decoders.ByteLevel()
+            library.add_special_tokens(["<|endoftext|>"])
+        yield str(folder), [folder], lambda all_: [e.ids for e in library.encode_batch(all_, add_special_tokens=False)]
+
+
+def check(plait, words, encode, all_texts, folder):
+    """The number of texts whose ids differ."""
+    (folder / "t.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in all_texts))
+    done = subprocess.run([plait, "data", "tokenize", folder / "t.jsonl", "--tokenizer", *words, "--out", folder / "o", "--yes"],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    found, expected = documents(folder / "o"), encode(all_texts)
+    differ = [i for i in range(len(all_texts)) if found[i] != expected[i]]
+    for i in differ[:3]:
+        print(f"  {all_texts[i][:80]!r}: found {found[i][:20]}, expected {expected[i][:20]}", file=sys.stderr)
+    return len(differ)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("plait", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--files", nargs="*", default=[], type=pathlib.Path)
+    parser.add_argument("--texts", type=int, default=100000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=lambda path: pathlib.Path(path).resolve())
+    a = parser.parse_args()
+    all_texts = code_points() + texts(a.texts, a.seed) + [path.read_text() for path in a.files]
+    faults = 0
+    for name, words, encode in tokenizers(a.folder):
+        with tempfile.TemporaryDirectory() as scratch:
+            differ = check(a.plait, words, encode, all_texts, pathlib.Path(scratch))
+        faults += differ
+        print(f"{name}: {differ} of {len(all_texts)} texts differ", flush=True)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
