@@ -228,7 +228,7 @@ TEST_CASE("entries of a class that are no images: links in a circle, empty files
   const Tree tree{{"a/1.png", "rgb.png"}, {"b/1.png", "rgb.png"}};
   const auto error_with = [&](const std::string& path, const std::function<void()>& make) {
     make();
-    const std::string text = tree.error();
+    std::string text = tree.error();
     fs::remove(tree.path(path));
     return text;
   };
