@@ -33,7 +33,9 @@ typedef struct plait_layer_item {
 /* Kind "plait.loss/1". The first input is the prediction, the others are its targets. build() sets
  * two scalars, floats, shape (): outputs[0] is the sum over the samples of weight * loss, outputs[1]
  * the sum of the weights. The engine divides once per step by the weight of the whole global batch,
- * so the result does not depend on how the batch is split into micro-batches and ranks. Static. */
+ * so the result does not depend on how the batch is split into micro-batches and ranks. Losses of one
+ * model may count different weights: each is divided by its own, which then must not depend on
+ * parameters. Static. */
 typedef struct plait_loss_item {
   size_t struct_size;
   const char *name;

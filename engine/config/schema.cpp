@@ -412,7 +412,9 @@ constexpr Key<LossConfig> kLoss[] = {
             "names of the values to read; empty: the model's output and the first target field"),
         kResult),
     key<&LossConfig::weight>(
-        real_option("weight", "1.0", "weight of this loss in the sum of losses"), kResult),
+        real_option("weight", "1.0",
+                    "weight of this loss in the sum of losses, each a mean over what it counts"),
+        kResult),
 };
 constexpr Key<MetricConfig> kMetric[] = {
     key<&MetricConfig::type, MetricConfig>(text_option("type", nullptr, "metric item")),

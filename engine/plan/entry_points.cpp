@@ -7,6 +7,7 @@
 #include "engine/base/text.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/loss_weights.hpp"
 #include "engine/plan/low_copies.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/recompute_budget.hpp"
@@ -135,6 +136,7 @@ EntryPoint write_train_step(const EntryPointSource& from) {
   if (plan.accumulates())
     entry.launches.push_back(
         {plan.add(compile("zero_grad", write_zero_grad(plan), plan)), 0, -1, -1});
+  const size_t before = entry.launches.size();
   std::vector<PendingSend> sends;
   if (plan.grid.pipeline() > 1) {
     StepStages stages = write_stages(from);
@@ -145,6 +147,7 @@ EntryPoint write_train_step(const EntryPointSource& from) {
   } else {
     write_whole_step(from, entry);
   }
+  write_loss_weights(from, entry, before);
   Program update = compile("update", write_update(plan, sends), plan);
   update.order = 3 * plan.pipeline.stages();
   entry.launches.push_back({plan.add(std::move(update)), 0, -1, plan.accumulation});

@@ -33,7 +33,9 @@ struct Model {
   std::string name;
   bool trained = false;
   BufferRef loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
-  BufferRef loss, norm, finite;    // after the update program; finite is 1 or 0
+  // Of several different weights that its losses count: see loss_weights.hpp. Else n_weights is 0.
+  int64_t first_weight = 0, n_weights = 0;  // a range of Plan::loss_weights
+  BufferRef loss, norm, finite;             // after the update program; finite is 1 or 0
   FlatBuffer squares;  // Σ g² of each parameter, where the forward_backward program leaves it
   BufferRef eval_loss_sum, eval_weight_sum;
   // Its loss is the negative log-likelihood of tokens in nats, so that its exp is a perplexity.
@@ -56,13 +58,15 @@ struct Layer {
 };
 
 // A metric, or one of several losses: "loss.NAME", whose value is its sum divided by the weights of
-// its model.
+// its model, or by its own where the losses of the model count different ones.
 struct Metric {
   std::string name;
   const plait_metric_item* item = nullptr;  // null: a loss
   size_t model = 0;
-  BufferRef state;  // (n_state) of Precision::scalar
-  int64_t n_state() const { return item ? item->n_state : 1; }
+  BufferRef state;           // (n_state) of Precision::scalar
+  bool has_weights = false;  // of a loss: its state is its sum, and the weights that it counts
+  double factor = 1;         // of a loss: `weight` in the file
+  int64_t n_state() const { return item ? item->n_state : has_weights ? 2 : 1; }
 };
 
 // A value that a host may ask for after an evaluation batch.
@@ -112,12 +116,14 @@ struct Plan {
   std::vector<Output> outputs;
   std::vector<Output> outputs_left_out;  // evaluate.outputs: no memory
   FlatBuffer scalars;                    // inputs of a step: learning rates
-  FlatBuffer results;      // results of a step: first `step_sums`, then the others of n_step_sums()
-  FlatBuffer step;         // (1) f64: number of updates so far, exact up to 2^53; counted by the
-                           // update program
-  FlatBuffer scaler;       // see loss_scale.hpp; exists only where losses are scaled
-  BufferRef scaler_after;  // in `results`: the same behind the step
-  double loss_rows = 1;    // a power of two near the number of losses that a step adds up
+  FlatBuffer results;  // results of a step: first `step_sums`, then the others of n_step_sums()
+  FlatBuffer step;     // (1) f64: number of updates so far, exact up to 2^53; counted by the
+                       // update program
+  FlatBuffer loss_weights;  // see loss_weights.hpp; exists only where losses of a model count
+                            // different weights
+  FlatBuffer scaler;        // see loss_scale.hpp; exists only where losses are scaled
+  BufferRef scaler_after;   // in `results`: the same behind the step
+  double loss_rows = 1;     // a power of two near the number of losses that a step adds up
   // (kStepSums): samples of the step, ranks that want to stop, ranks for which it is time to save;
   // sums over all replicas.
   BufferRef step_sums;
@@ -151,7 +157,8 @@ struct Plan {
   // Several programs, or several launches of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
   // Number of elements, from `step_sums` on, that ranks sum in one collective: n_counts(), the
-  // loss and weight sums of trained models, and the states of their metrics.
+  // loss sums of trained models, their weight sums unless they are known before (loss_weights.hpp),
+  // and the states of their metrics.
   int64_t n_step_sums() const;
   // A hash of the parameters and groups, which must agree between runs that share checkpoints.
   uint64_t hash() const;

@@ -12,6 +12,7 @@
 #include "engine/plan/entry_points.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
+#include "engine/plan/loss_weights.hpp"
 #include "engine/plan/low_copies.hpp"
 #include "engine/plan/model_figures.hpp"
 #include "engine/plan/normalization.hpp"
@@ -54,14 +55,17 @@ void make_results(PlanDraft& plan, const Tracer& train) {
   if (const int32_t ranks = plan.grid.ranks(); ranks > 1 && ranks <= kMostBusyRanks)
     plan.busy_ranks = ranks;
   plan.step_sums = take(plan.n_counts());
-  for (Model& m : plan.models)
-    if (m.trained)
-      for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = take(1);
+  for (Model& m : plan.models) {
+    if (m.trained) m.loss_sum = take(1);
+    if (m.trained && m.n_weights == 0) m.weight_sum = take(1);
+  }
   for (const Tracer::MetricState& s : train.metric_states()) {
-    Metric metric{s.name, s.item, s.model, {}};
+    Metric metric{s.name, s.item, s.model, {}, s.has_weights, s.factor};
     metric.state = take(metric.n_state());
     plan.train_metrics.push_back(std::move(metric));
   }
+  for (Model& m : plan.models)
+    if (m.n_weights > 0) m.weight_sum = take(1);
   for (Model& m : plan.models)
     for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
       *p = take(1);
@@ -270,6 +274,7 @@ void PlanBuilder::trace(config::Problems& problems) {
 }
 
 void PlanBuilder::lay_out() {
+  make_loss_weights(draft_, *traced_.train);
   make_results(draft_, *traced_.train);
   make_loss_scale(draft_);
   choose_scopes(draft_);

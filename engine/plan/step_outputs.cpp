@@ -25,10 +25,6 @@ ValueId flat(Graph& g, const std::string& name, const FlatBuffer& buffer, int64_
   return g.persistent(name, make_shape(buffer.dtype, {n}), buffer.at(first));
 }
 
-namespace {
-
-// Adds the value of a micro-batch to the sum of the step, or sets it if there is one micro-batch.
-// dtype: the type of the sum at `place`.
 ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, ValueId v,
                            BufferRef buffer, uint32_t dtype) {
   v = g.as_type(v, dtype);
@@ -36,6 +32,8 @@ ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, 
   const ValueId sum = g.persistent(name, g.shape(v), buffer);
   return g.assign(sum, program::binary(g, "add", sum, v));
 }
+
+namespace {
 
 // Sums the squares of a gradient where it is computed, if it is complete then, so that the norm
 // need not read all gradients again.
@@ -127,6 +125,7 @@ std::vector<ValueId> bind_step_sums(const Plan& plan, const TracedStep& w, const
     const Model& model = plan.models[m];
     if (!model.trained) continue;
     const auto add = [&](const char* name, ValueId v, BufferRef buffer) {
+      if (!v) return;  // the step knows the weights before: see loss_weights.hpp
       if (const ValueId own = view.live_out(v, stage_of(*w.graph, v)))
         sums.push_back(bind_or_accumulate(g, plan, name, own, buffer, plan.results.dtype));
     };
@@ -182,7 +181,7 @@ void allocate_evaluation_results(PlanDraft& plan, const TracedStep& w) {
     return plan.storage.allocate(segment, program::bytes(w.graph->shape(v)));
   };
   for (const auto& s : w.states)
-    plan.metrics.push_back({s.name, s.item, s.model, allocate(s.state)});
+    plan.metrics.push_back({s.name, s.item, s.model, allocate(s.state), s.has_weights, s.factor});
   for (const auto& [name, v] : w.outputs)
     plan.outputs.push_back({name, w.graph->shape(v), allocate(v),
                             plan.pipeline.schedule.shape.rank_of(stage_of(*w.graph, v))});

@@ -9,6 +9,7 @@
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
+#include "engine/plan/loss_weights.hpp"
 #include "engine/plan/low_copies.hpp"
 #include "engine/plan/mesh.hpp"
 #include "engine/plan/quantized_weights.hpp"
@@ -181,11 +182,16 @@ void finish_casts(const Plan& plan, TracedStep& w) {
   if (plan.precision.low_weights) program::widen_rows(*w.graph);
 }
 
-// A copy of the traced graph, whose parameters are bound to this plan's memory.
+// A copy of the traced graph, whose parameters and factors of losses are bound to this plan's memory.
 std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
   auto graph = std::make_unique<Graph>(tracer.graph());
   for (const Parameter& p : plan.parameters)
     if (const ValueId v = tracer.parameter_value(p.name)) graph->value(v).buffer = p.value;
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    const std::vector<ValueId>& factors = tracer.results()[m].factors;
+    for (size_t i = 0; i < factors.size(); ++i)
+      graph->value(factors[i]).buffer = loss_factor(plan, plan.models[m], i);
+  }
   return graph;
 }
 

@@ -66,6 +66,10 @@ struct StageView {
   int32_t chunk = 0;  // index of the stage among the stages of this rank
   bool last = false;  // the last micro-batch of a step, whose program reduces the gradients
 };
+// Adds the value of a micro-batch to the sum of the step, or sets it if there is one micro-batch.
+// dtype: the type of the sum in `buffer`.
+ValueId bind_or_accumulate(program::Graph& g, const Plan& plan, const std::string& name, ValueId v,
+                           BufferRef buffer, uint32_t dtype);
 // Binds losses and gradients to memory; with ZeRO also the parameters that are read.
 void bind_training_outputs(PlanDraft& plan, const TracedStep& written, const StageView& view);
 // The same for metric states and named outputs.

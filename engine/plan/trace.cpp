@@ -313,14 +313,6 @@ ValueId Tracer::default_target() {
               "] has no target field to compare with; name one with from = [...]");
 }
 
-void Tracer::trace_losses(size_t m) {
-  const config::ModelConfig& model = plan_.experiment.models[m];
-  for (const auto& loss : model.losses) {
-    graph_->scope = model.name + "." + loss.name;
-    trace_entry(loss, [&] { build_loss(m, loss); });
-  }
-}
-
 namespace {
 // Whether an op from `first` on yields a log-likelihood.
 bool writes_likelihood(const Graph& g, size_t first) {
@@ -331,7 +323,7 @@ bool writes_likelihood(const Graph& g, size_t first) {
 }
 }  // namespace
 
-void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
+Tracer::LossSums Tracer::build_loss(const config::LossConfig& loss) {
   const plait_loss_item& item = plan_.registry->loss(loss.type);
   plugin_ = plan_.registry->plugin_of(&item);
   const std::vector<ValueId> in = loss_inputs(loss, loss.from, item.min_inputs, item.max_inputs);
@@ -348,27 +340,7 @@ void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
                     i == 0 ? "a scalar float, the sum of weighted losses"
                            : "a scalar float, the sum of weights");
   for (ValueId& v : out) v = graph_->as_type(v, plan_.precision.scalar);
-  Result& r = results_[m];
-  r.is_log_likelihood = r.loss_sum == 0 && loss.weight == 1 && writes_likelihood(*graph_, first_op);
-  const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
-  r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
-  // One normaliser per model: the step divides by the weights of the whole global batch, which must
-  // mean one thing.
-  if (r.weight_sum && r.weight_sum != out[1])
-    fail_config("losses of one model must count the same weights; '" + loss.name +
-                "' counts others than the first");
-  r.weight_sum = out[1];
-  if (!plan_.models[m].trained || !has_several_losses()) return;
-  const bool alone = plan_.experiment.models.size() == 1;
-  const std::string& model = plan_.models[m].name;
-  metric_states_.push_back({"loss." + (alone ? "" : model + ".") + loss.name, nullptr, m, out[0]});
-}
-
-bool Tracer::has_several_losses() const {
-  size_t n = 0;
-  for (size_t m = 0; m < plan_.models.size(); ++m)
-    if (plan_.models[m].trained) n += plan_.experiment.models[m].losses.size();
-  return n > 1;
+  return {&loss, out[0], out[1], writes_likelihood(*graph_, first_op)};
 }
 
 void Tracer::trace_metrics(size_t m) {
@@ -421,7 +393,10 @@ void Tracer::lower_precision() {
   if (!p.is_mixed()) return;
   program::lower_precision(*graph_, {p.low, p.low_residual, wide_ops_});
   std::vector<ValueId*> kept;
-  for (Result& r : results_) kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.output});
+  for (Result& r : results_) {
+    kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.output});
+    for (ValueId& v : r.weights) kept.push_back(&v);
+  }
   for (MetricState& s : metric_states_) kept.push_back(&s.state);
   for (auto& [name, v] : outputs_) kept.push_back(&v);
   for (LayerOutput& o : layer_outputs_) kept.push_back(&o.value);

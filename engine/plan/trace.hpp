@@ -59,7 +59,11 @@ class Tracer {
 
   // Results, by index of the experiment's models.
   struct Result {
-    ValueId loss_sum = 0, weight_sum = 0;  // 0: the model has no loss
+    // 0: the model has no loss. weight_sum is 0, too, where the losses are multiplied by `factors`.
+    ValueId loss_sum = 0, weight_sum = 0;
+    // The sums of weights that its losses count, each once. Of several, a model that trains has a
+    // factor for each, an input of the program: see loss_weights.hpp.
+    std::vector<ValueId> weights, factors;
     ValueId output = 0;
     ModelFlops forward;              // of its products as layers and losses wrote them
     bool is_log_likelihood = false;  // its one loss is, in nats
@@ -72,6 +76,8 @@ class Tracer {
     const plait_metric_item* item;  // null: a loss, whose state is its sum
     size_t model;
     ValueId state;
+    bool has_weights = false;  // of a loss: see Metric
+    double factor = 1;
   };
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
   // With kObserved: the first output of each layer of floats, "model.h.0".
@@ -98,7 +104,15 @@ class Tracer {
   void note_layer(const config::LayerConfig& layer, ValueId output, size_t first_op);
   void check_ties(const config::LayerConfig& layer);
   void trace_losses(size_t m);
-  void build_loss(size_t m, const config::LossConfig& loss);
+  // What a loss writes.
+  struct LossSums {
+    const config::LossConfig* config;
+    ValueId sum, weights;  // over the samples: of weight * loss, and of the weights
+    bool is_log_likelihood;
+  };
+  LossSums build_loss(const config::LossConfig& loss);
+  void add_loss(size_t m, const LossSums& sums);
+  ValueId factor_of(Result& r, ValueId weights);
   void trace_metrics(size_t m);
   void build_metric(size_t m, const config::MetricConfig& metric);
   bool has_several_losses() const;

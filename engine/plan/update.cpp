@@ -11,6 +11,7 @@
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
+#include "engine/plan/loss_weights.hpp"
 #include "engine/plan/low_copies.hpp"
 #include "engine/plan/padding.hpp"
 #include "engine/plan/parameter_scope.hpp"
@@ -476,8 +477,11 @@ std::unique_ptr<Graph> write_zero_grad(const Plan& plan) {
   for (const Model& model : plan.models) {
     if (!model.trained) continue;
     zero("loss_sum", scalar_of(plan), model.loss_sum);
-    zero("weight_sum", scalar_of(plan), model.weight_sum);
+    if (model.n_weights == 0) zero("weight_sum", scalar_of(plan), model.weight_sum);
   }
+  if (plan.loss_weights.exists())
+    zero("weights of losses", make_shape(plan.loss_weights.dtype, {n_loss_weights(plan)}),
+         plan.loss_weights.at(0));
   for (const Metric& m : plan.train_metrics)
     zero(m.name, make_shape(plan.results.dtype, {m.n_state()}), m.state);
   return graph;

@@ -100,8 +100,7 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   e.dataset = d.name();
   e.samples = std::llround(totals[0]);
   for (size_t m = 0; m < n_models; ++m)
-    if (totals[3 + 2 * m] > 0 && c_.plan.models[m].trained)
-      e.loss += totals[2 + 2 * m] / totals[3 + 2 * m];
+    if (c_.plan.models[m].trained) e.loss += loss_of(m, totals);
   const double* state = totals.data() + 2 + 2 * n_models;
   for (const auto& m : c_.plan.metrics) {
     e.metrics.emplace_back(m.name, metric_value(c_.plan, m, state, totals[3 + 2 * m.model]));
@@ -111,6 +110,22 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   e.seconds = watch.seconds();
   last_ = e;
   return e;
+}
+
+// A loss that counts no weight, because all labels are ignored, adds nothing.
+double Evaluator::loss_of(size_t model, const std::vector<double>& totals) const {
+  const auto mean = [](const double* sums) { return sums[1] > 0 ? sums[0] / sums[1] : 0; };
+  const double* state = totals.data() + 2 + 2 * c_.plan.models.size();
+  bool separate = false;
+  double sum = 0;
+  for (const plan::Metric& m : c_.plan.metrics) {
+    if (m.model == model && m.has_weights) {
+      separate = true;
+      sum += m.factor * mean(state);
+    }
+    state += m.n_state();
+  }
+  return separate ? sum : mean(totals.data() + 2 + 2 * model);
 }
 
 // Of the one model that trains, if its loss is a log-likelihood.

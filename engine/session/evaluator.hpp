@@ -29,6 +29,7 @@ class Evaluator {
 
  private:
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
+  double loss_of(size_t model, const std::vector<double>& totals) const;
   double perplexity(const Evaluation& e) const;
   void launch(const plan::EntryPoint& entry, Feeder& feeder);
   void sum_over_replicas(std::vector<double>& totals);

@@ -137,6 +137,27 @@ class Verbs(Case):
         self.assertIn("accuracy", last["evaluation"]["metrics"])
         self.assertEqual(self.expect(0, "run", "t.toml", "-q", "run.steps=1").err, "")
 
+    def test_a_student_learns_from_labels_and_from_a_trained_teacher(self):
+        """As the README has it; every third label is missing."""
+        rows = ["a,b,c,label"]
+        rows += [f"{i % 7 - 3},{i % 5 - 2},{i % 3 - 1},{-1 if i % 3 == 0 else (i % 7 > 3) + (i % 5 > 2)}" for i in range(120)]
+        self.write("d.csv", "\n".join(rows) + "\n")
+        start, end = TINY.index("[data.train]"), TINY.index("[model]")
+        data = '{type = "csv", path = "d.csv", target = ["label"], target_type = "i32"}'
+        self.write("teacher.toml", TINY[:start] + f"[data]\ntrain = {data}\neval = {data}\n" + TINY[end:])
+        self.expect(0, "run", "teacher.toml", "--run-dir", "teacher", "-q")
+        readme = (ROOT / "README.md").read_text()
+        begin = readme.index("[models.teacher]")
+        student = readme[begin:readme.index("```", begin)].replace("runs/teacher", "teacher")
+        student = student.replace("512", "16").replace("out = 10", "out = 3")
+        self.write("student.toml", TINY[:start] + f"[data]\ntrain = {data}\neval = {data}\n" + student)
+        done = self.expect(0, "run", "student.toml", "--run-dir", "student", "evaluate.every=1", "--json")
+        first, *_, last = [record for record in done.records if record["event"] == "evaluate"]
+        for name in ("loss.student.cross_entropy", "loss.student.mse"):
+            self.assertLess(last[name], first[name])
+        evaluation = done.event("done")["evaluation"]
+        self.assertAlmostEqual(evaluation["loss"], last["loss.student.cross_entropy"] + 0.5 * last["loss.student.mse"], delta=1e-6)
+
     def test_eval(self):
         self.write("t.toml", TINY)
         trained = self.expect(0, "run", "t.toml", "--run-dir", "r", "--json").event("done")

@@ -12,6 +12,7 @@ import sys
 
 import torch
 
+import golden_distillation
 import golden_losses
 import golden_ops
 import golden_schedules
@@ -23,6 +24,7 @@ FILES = {
     "losses.safetensors": golden_losses,
     "training.safetensors": golden_training,
     "schedules.safetensors": golden_schedules,
+    "distillation.safetensors": golden_distillation,
 }
 
 

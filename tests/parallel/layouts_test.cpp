@@ -256,6 +256,21 @@ out = 24
     }
   }
 
+  TEST_CASE("losses that count different weights: each is divided by its own on every layout") {
+    const Folder folder;
+    JobSpec job_spec{labelled_distillation_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = alone(job_spec, 50);
+    CHECK(expected.losses.back() < 0.7 * expected.losses.front());
+    for (const Layout& layout :
+         {Layout{1, 1, 1, 0, "1f1b", 1, 1}, Layout{1, 2, 1, 3}, Layout{1, 4, 1, 0, "1f1b", 1, 1},
+          Layout{1, 1, 2}, Layout{1, 2, 2, 1}, Layout{2, 1, 1}, Layout{2, 2, 1, 2, "zero_bubble"},
+          Layout{2, 1, 2, 0, "interleaved", 2}, Layout{4, 1, 1, 0, "gpipe"}, Layout{2, 2, 2, 3}}) {
+      CAPTURE(layout.text());
+      job_spec.overrides = layout.overrides();
+      check_same(run(job_spec, layout.ranks(), train(50)), expected);
+    }
+  }
+
   TEST_CASE("a byte budget is met, or refused with the least that is possible") {
     std::string toml = R"([run]
 threads = 1

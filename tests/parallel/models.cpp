@@ -28,8 +28,8 @@ std::string begin(int seed, const std::string& data) {
          "shuffle = true\n[data.eval]\n" + data;
 }
 
-// Points around the corner of their class, with weights.
-std::string points(const Folder& folder) {
+// Points around the corner of their class, with weights. Every ignored-th label is -1; 0: none.
+std::string points(const Folder& folder, int ignored = 0) {
   const std::string path = folder / "data.csv";
   std::ofstream csv(path);
   for (int f = 0; f < kFeatures; ++f) csv << "x" << f << ",";
@@ -39,7 +39,8 @@ std::string points(const Folder& folder) {
     const int label = noise.below(kClasses);
     for (int f = 0; f < kFeatures; ++f)
       csv << (noise.below(200) - 100) * 0.01 + (f % kClasses == label) << ",";
-    csv << label << "," << 0.25 + noise.below(8) * 0.25 << "\n";
+    csv << (ignored && s % ignored == 0 ? -1 : label) << "," << 0.25 + noise.below(8) * 0.25
+        << "\n";
   }
   return "type = \"csv\"\npath = \"" + path +
          "\"\ntarget = [\"label\"]\ntarget_type = \"i32\"\nweight = \"importance\"\n";
@@ -152,8 +153,9 @@ frozen = true
 )";
 }
 
-std::string distillation_model(const Folder& folder) {
-  return begin(11, points(folder)) + R"(
+namespace {
+std::string distillation(const std::string& data, const std::string& more_losses) {
+  return begin(11, data) + R"(
 [models.teacher]
 frozen = true
 [[models.teacher.layers]]
@@ -198,13 +200,22 @@ from = ["says", "teacher.says"]
 type = "mae"
 from = ["says", "teacher.says"]
 weight = 0.25
-[[models.student.metrics]]
+)" + more_losses +
+         R"([[models.student.metrics]]
 type = "accuracy"
 [models.student.optimizer]
 type = "adamw"
 learning_rate = 0.01
 clip_grad_norm = 1.0
 )";
+}
+}  // namespace
+
+std::string distillation_model(const Folder& folder) { return distillation(points(folder), ""); }
+
+std::string labelled_distillation_model(const Folder& folder) {
+  return distillation(points(folder, 3),
+                      "[[models.student.losses]]\ntype = \"cross_entropy\"\nweight = 2.0\n");
 }
 
 namespace {

@@ -19,6 +19,9 @@ std::string deep_model(const Folder& folder);
 constexpr int kDeepLayers = 16;
 // A student that reads values inside a frozen teacher, and learns to predict the teacher's output.
 std::string distillation_model(const Folder& folder);
+// The same student learns from labels as well, of which a third is ignored: its losses count
+// different weights.
+std::string labelled_distillation_model(const Folder& folder);
 // Ids through an embedding, two branches that join, a norm over a sharded dimension, reshapes in
 // between.
 std::string mixed_model(const Folder& folder);

@@ -101,6 +101,45 @@ TEST_CASE("each of several losses has a figure, before its weight") {
   CHECK_FALSE(run(keys()).step.contains("loss.cross_entropy"));
 }
 
+TEST_CASE("each of several losses is divided by the weights that it counts itself") {
+  const Folder folder;
+  {
+    std::ofstream csv(folder / "data.csv");
+    csv << "a,b,c,d,label\n";
+    for (int s = 0; s < 60; ++s)
+      csv << s % 7 << "," << s % 5 << "," << s % 3 << ",1," << (s % 4 == 0 ? s % 3 : -1) << "\n";
+  }
+  const std::string data = "={type=\"csv\", path=\"" + (folder / "data.csv") +
+                           "\", target=[\"label\"], target_type=\"i32\"}";
+  const auto experiment = [&](const std::string& losses, const std::vector<std::string>& more) {
+    std::vector<std::string> all =
+        keys({"data.train" + data, "data.eval" + data, "loss=" + losses});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string labels = "{type=\"cross_entropy\", name=\"labels\"}",
+                    values = "{type=\"mse\", name=\"values\", from=[\"output\", \"input\"]";
+  const Json labels_alone = run(experiment("[" + labels + "]", {})).evaluation,
+             values_alone = run(experiment("[" + values + "}]", {})).evaluation;
+  for (const auto& [ranks, more] : std::vector<std::pair<int, std::vector<std::string>>>{
+           {1, {}},
+           {1, {"batch.micro=1"}},
+           {2, {"topology.data=2", "topology.zero=3"}},
+           {2, {"topology.tensor=2"}},
+           {4, {"topology.pipeline=2", "topology.data=2", "batch.micro=1"}}}) {
+    CAPTURE(more);
+    const Lines lines =
+        run(experiment("[" + labels + ", " + values + ", weight=0.5}]", more), ranks);
+    const double a = labels_alone["loss"], b = values_alone["loss"];
+    CHECK(lines.evaluation["loss.labels"].get<double>() == doctest::Approx(a).epsilon(1e-6));
+    CHECK(lines.evaluation["loss.values"].get<double>() == doctest::Approx(b).epsilon(1e-6));
+    CHECK(lines.evaluation["loss"].get<double>() == doctest::Approx(a + 0.5 * b).epsilon(1e-6));
+    for (const char* name : {"loss.labels", "loss.values"})
+      CHECK(lines.step[name].get<double>() ==
+            doctest::Approx(lines.evaluation[name].get<double>()).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a step that is not finite does not count in its metrics") {
   Log log{[](uint32_t, std::string_view) {}};
   const auto plan = make_plan(keys(), FileSystem::posix(), 0, 1, log);
