@@ -100,6 +100,40 @@ class Local(Ranks):
                 self.assertAlmostEqual(found, expected, delta=1e-6)
         self.fails(2, ["run", "t.toml", "model.load=own"], "'./own' is not a checkpoint and contains none")
 
+    def test_an_evaluation_runs_on_the_ranks_of_the_file(self):
+        """The last batch is incomplete; the checkpoint comes from one rank."""
+        column = "model.layers[0].parallel=column"
+        self.expect(0, "run", "t.toml", column, "--run-dir", "one", "-q")
+        words = ("eval", "t.toml", column, "--checkpoint", "one", "data.eval.samples=101")
+        expected = self.expect(0, *words, "--json").records
+        self.assertEqual(len(expected), 1)
+        for ranks, grid in ((2, ("topology.data=2", "topology.zero=3")), (2, ("topology.tensor=2",)),
+                            (2, ("topology.pipeline=2", "batch.micro=4")), (4, ("topology.data=2", "topology.tensor=2"))):
+            with self.subTest(grid):
+                done = self.expect(0, *words, *grid, "--json")
+                self.assertIn(f"starting {ranks} ranks on this machine", done.err)
+                found, = done.records
+                self.assertEqual((found["samples"], found["step"]), (101, 40))
+                self.assertAlmostEqual(found["loss"], expected[0]["loss"], delta=1e-5)
+                self.assertAlmostEqual(found["metrics"]["accuracy"], expected[0]["metrics"]["accuracy"], delta=1e-6)
+                alone = self.expect(0, *words, *grid, "--json", "--one-rank")
+                self.assertNotIn("starting", alone.err)
+                self.assertAlmostEqual(alone.records[0]["loss"], expected[0]["loss"], delta=1e-5)
+        said = self.expect(0, *words, TWO).out
+        self.assertEqual(said.count("checkpoint of step 40"), 1)
+        self.assertEqual(said.count("accuracy"), 1)
+        self.fails(2, [*words[:3], "--checkpoint", "nowhere", TWO], "'nowhere' does not exist")
+
+    def test_a_run_of_several_ranks_is_evaluated_on_as_many(self):
+        done = self.expect(0, "run", "t.toml", TWO, "topology.zero=3", "--run-dir", "two", "--json")
+        trained = done.event("done")["evaluation"]
+        done = self.expect(0, "eval", "two", "--json")
+        self.assertIn("starting 2 ranks on this machine", done.err)
+        alone = self.expect(0, "eval", "two", "--one-rank", "--json")
+        self.assertNotIn("starting", alone.err)
+        for found in (done.records[0], alone.records[0]):
+            self.assertAlmostEqual(found["metrics"]["accuracy"], trained["metrics"]["accuracy"], delta=1e-6)
+
     def test_each_rank_has_its_cores(self):
         cores = len(os.sched_getaffinity(0))
         done = self.expect(0, "run", "t.toml", TWO, "run.steps=1")

@@ -43,7 +43,7 @@ int launch(Context& context, const FileArguments& file, int64_t ranks, double gr
   Terminal& terminal = context.terminal;
   if (ranks > kMostLocalRanks)
     throw CliError(kUsage,
-                   strf("[cli] [topology] asks for %lld ranks; plait run starts %lld at most "
+                   strf("[cli] [topology] asks for %lld ranks; plait starts %lld at most "
                         "on one machine: start them with torchrun, srun or mpirun on several",
                         static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
   terminal.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));

@@ -1,4 +1,4 @@
-// plait eval: metrics of a checkpoint on a dataset.
+// plait eval: metrics of a checkpoint on a dataset, on the ranks of the experiment.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/launch/on_ranks.hpp"
+#include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/metrics.hpp"
 #include "bindings/cli/one_rank.hpp"
 
@@ -16,6 +18,7 @@ namespace {
 struct EvalArguments {
   FileArguments file;
   std::string checkpoint, dataset = "eval";
+  bool one_rank = false;
 };
 
 // --checkpoint, or the run directory that was named in place of an experiment.
@@ -29,25 +32,42 @@ std::string checkpoint_of(const EvalArguments& arguments) {
                  "directory; or a run directory as FILE; see plait eval --help");
 }
 
-int eval(Context& context, const EvalArguments& arguments) {
-  const std::string checkpoint = checkpoint_of(arguments);
+// With --one-rank one process evaluates, whatever ranks the file asks for.
+FileArguments file_of(Context& context, const EvalArguments& arguments) {
+  FileArguments file = arguments.file;
+  if (!arguments.one_rank) return file;
   Engine engine = context.open_engine();
-  std::vector<std::string> overrides = arguments.file.overrides();
-  const Experiment given = Experiment::read(engine, arguments.file.path(), overrides);
-  const auto alone = on_one_rank(Json::parse(given.describe()));
-  overrides.insert(overrides.end(), alone.begin(), alone.end());
-  const Experiment experiment = Experiment::read(engine, arguments.file.path(), overrides);
-  const Plan plan(experiment);
+  const Experiment given = Experiment::read(engine, file.path(), file.overrides());
+  for (std::string& key : on_one_rank(Json::parse(given.describe())))
+    file.positional.push_back(std::move(key));
+  return file;
+}
+
+// Every rank takes part; the first one tells the result.
+int evaluate(Context& context, const EvalArguments& arguments, const std::string& checkpoint,
+             const Plan& plan, const RankInfo& own) {
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
+  report_connected();
   session.load_parameters(checkpoint);
   const Json evaluation = Json::parse(session.evaluate(arguments.dataset));
+  if (own.rank != 0) return kOk;
   context.terminal.record(evaluation);
   context.terminal.line(strf("checkpoint of step %lld", evaluation.value("step", 0LL)));
   show_metrics(context.terminal, evaluation);
   return kOk;
+}
+
+int eval(Context& context, const EvalArguments& arguments) {
+  const std::string checkpoint = checkpoint_of(arguments);
+  RankedCommand command;
+  command.inspect = [](const Experiment&) {};
+  command.work = [&](const Plan& plan, const RankInfo& own) {
+    return evaluate(context, arguments, checkpoint, plan, own);
+  };
+  return on_ranks(context, file_of(context, arguments), command);
 }
 
 }  // namespace
@@ -55,7 +75,8 @@ int eval(Context& context, const EvalArguments& arguments) {
 void add_eval(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "eval",
-      "evaluates a checkpoint of FILE on a whole data set; data.NAME.limit=N uses N samples");
+      "evaluates a checkpoint of FILE on a whole data set, on the ranks of its [topology]; "
+      "data.NAME.limit=N uses N samples");
   const auto arguments = std::make_shared<EvalArguments>();
   add_file(*verb, arguments->file);
   verb->add_option(
@@ -66,6 +87,9 @@ void add_eval(CLI::App& app, Context& context) {
   verb->add_option("--dataset", arguments->dataset, "evaluates on [data.NAME]")
       ->type_name("NAME")
       ->capture_default_str();
+  verb->add_flag(
+      "--one-rank", arguments->one_rank,
+      "evaluates in one process, whatever [topology] asks for; the figures are the same");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return eval(context, *arguments); };
   });
