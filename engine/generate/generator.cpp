@@ -146,7 +146,9 @@ std::optional<Generator::FreeSlot> Generator::best_slot(const std::vector<int32_
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot]) continue;
     const std::vector<int32_t>& held = held_[slot];
-    const size_t most = std::min(held.size(), prompt.size() - 1);
+    const bool same = runner_.plan().same_cache(static_cast<int64_t>(held.size()),
+                                                static_cast<int64_t>(prompt.size()));
+    const size_t most = same ? std::min(held.size(), prompt.size() - 1) : 0;
     const auto end = held.begin() + static_cast<long>(most);
     const auto cached =
         static_cast<size_t>(std::mismatch(held.begin(), end, prompt.begin()).first - held.begin());
@@ -175,9 +177,22 @@ void Generator::admit() {
     held_[free->slot].clear();
     s->ids.reserve(static_cast<size_t>(runner_.plan().length));  // a token allocates nothing
     s->reused = static_cast<int64_t>(free->cached);
-    runner_.prefill(static_cast<int32_t>(free->slot),
-                    std::span(s->ids).first(s->ids.size() - 1).subspan(free->cached), s->reused);
+    cache(free->slot, *s, free->cached);
     slots_[free->slot] = std::move(s);
+  }
+}
+
+void Generator::cache(size_t slot, const Sequence& s, size_t from) {
+  runner_.prefill(static_cast<int32_t>(slot),
+                  std::span(s.ids).first(s.ids.size() - 1).subspan(from),
+                  static_cast<int64_t>(from), static_cast<int64_t>(s.ids.size()));
+}
+
+void Generator::cache_grown() {
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!slots_[slot] || slots_[slot]->drawn() == 0) continue;
+    const auto length = static_cast<int64_t>(slots_[slot]->ids.size());
+    if (!runner_.plan().same_cache(length - 1, length)) cache(slot, *slots_[slot], 0);
   }
 }
 
@@ -190,6 +205,7 @@ size_t Generator::step(const OnToken& on_token) {
   std::exception_ptr failed;  // of the first sequence whose token could not be drawn
   try {
     report_cancelled(on_token);
+    cache_grown();
     admit();
     tokens_.clear();
     for (size_t slot = 0; slot < slots_.size(); ++slot)

@@ -81,6 +81,10 @@ class Generator {
 
   void check(const Prompt& prompt) const;
   void admit();
+  // Caches all tokens of a sequence but the last, from place `from` on.
+  void cache(size_t slot, const Sequence& s, size_t from);
+  // Those whose last token made them longer than a limit of the plan, from the first token on.
+  void cache_grown();
   // The free slot in which a prompt reuses most and overwrites least, and how many of its tokens
   // the slot has cached; nullopt: no slot is free.
   struct FreeSlot {

@@ -117,7 +117,8 @@ GenerationInputs make_inputs(PlanDraft& plan, int32_t segment, int64_t samples, 
   in.at = take(samples * tokens);
   in.positions = take(samples * tokens);
   in.slot = take(samples);
-  in.bytes = in.slot.offset - in.ids.offset + program::bytes_of(samples, PLAIT_I32);
+  in.lengths = take(samples);
+  in.bytes = in.lengths.offset - in.ids.offset + program::bytes_of(samples, PLAIT_I32);
   return in;
 }
 
@@ -128,6 +129,7 @@ program::CacheInputs cache_inputs(const PlanDraft& plan, const GenerationInputs&
   to.at = in.at;
   to.positions = in.positions;
   to.slot = in.slot;
+  to.lengths = in.lengths;
   to.slots = plan.generation.slots;
   to.length = plan.generation.length;
   if (plan.experiment.generate.cache == "f32") to.cache_type = PLAIT_F32;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct GenerationInputs {
   BufferRef at;                     // (B, t): the place in the sequence; -1: no token
   BufferRef positions;              // (B, t): `at`, 0 where that is -1
   BufferRef slot;                   // (B)
+  BufferRef lengths;                // (B): the tokens of the sequence, its whole prompt included
   uint64_t bytes = 0;               // from `ids` on
 };
 
@@ -45,9 +47,14 @@ struct Generation {
   int64_t length = 0;      // S
   int64_t vocabulary = 0;  // V
   GenerationInputs prefill, decode;
-  BufferRef logits;               // (N, V) f32, of the last decode
-  std::vector<BufferRef> caches;  // in the order of the programs; each (N, S, heads, channels)
-  std::vector<IndexRange> ids;    // what the layers that read token ids accept
+  BufferRef logits;                 // (N, V) f32, of the last decode
+  std::vector<BufferRef> caches;    // in the order of the programs; each (N, S, heads, channels)
+  std::vector<IndexRange> ids;      // what the layers that read token ids accept
+  std::set<int64_t> length_limits;  // a sequence that gets longer than one is cached anew
+  // Whether what is cached of a sequence is the same for both lengths.
+  bool same_cache(int64_t length, int64_t other) const {
+    return length_limits.lower_bound(length) == length_limits.lower_bound(other);
+  }
   std::vector<QuantizedWeight> quantized;  // in the order of the programs
   int32_t quantized_segment = -1;          // -1: none is
 };

@@ -70,6 +70,7 @@ inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 
 struct CacheContext;
 struct QuantizedRows;
 struct ShardContext;
+struct TableContext;
 // How an op lies on the ranks along one axis of the mesh; see shard.hpp. have: how each input lies,
 // none of them partial. All inputs and results are replicated at the call. False: it needs
 // replicated inputs.
@@ -177,8 +178,8 @@ struct OpDef {
   // first
   // inputs: writes it over a cache. False: it cannot be, as a token sees those behind it.
   bool (*write_cached)(CacheContext&) = nullptr;
-  // Of a table with a row for each position: writes the rows of these positions (B, t) instead.
-  std::vector<ValueId> (*write_at)(Graph&, const Op&, ValueId positions) = nullptr;
+  // Of a table with a row for each position: writes the rows of other positions instead.
+  void (*write_at)(TableContext&) = nullptr;
   bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
 
   // Of a product whose input 1 may be rows of weights (n, k); see quantize.hpp. Whether it is; and

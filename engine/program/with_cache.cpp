@@ -45,6 +45,7 @@ class CacheWriter {
       made.output = f.value;
     }
     for (const ValueId v : source_.constants) made.constants.push_back(forms_[v].value);
+    made.length_limits = std::move(length_limits_);
     made.graph = std::move(to_);
     return made;
   }
@@ -116,9 +117,10 @@ class CacheWriter {
     const int32_t producer = from_.value(v).producer;
     if (producer >= 0) {
       const Op& op = from_.ops()[static_cast<size_t>(producer)];
-      const std::vector<ValueId> out =
-          op.def->write_at ? op.def->write_at(*to_, op, positions_) : std::vector<ValueId>();
-      for (size_t i = 0; i < out.size(); ++i) at_positions_[{op.out[i], dim}] = out[i];
+      TableContext u{
+          op, *to_, positions_, [this](int64_t most) { return lengths_up_to(most); }, {}};
+      if (op.def->write_at) op.def->write_at(u);
+      for (size_t i = 0; i < u.out.size(); ++i) at_positions_[{op.out[i], dim}] = u.out[i];
       if (made) return made;
     }
     const plait_shape& s = from_.shape(v);
@@ -127,6 +129,15 @@ class CacheWriter {
     ValueId table = form(reader, v).value;
     if (dim > 0) table = reshaped(*to_, table, Dims(s.dims + dim, s.dims + s.ndim));
     return made = to_->apply1("gather", {table, positions_});
+  }
+
+  ValueId lengths_up_to(int64_t most) {
+    length_limits_.insert(most);
+    if (!lengths_) {
+      const int64_t samples = from_.shape(source_.tokens).dims[0];
+      lengths_ = to_->persistent("lengths", make_shape(PLAIT_I32, {samples}), inputs_.lengths);
+    }
+    return lengths_;
   }
 
   ValueId token_rows(const Op& op, size_t k) {
@@ -224,6 +235,8 @@ class CacheWriter {
   std::vector<char> live_;
   std::set<ValueId> read_;
   ValueId at_ = 0, positions_ = 0, slot_ = 0;
+  ValueId lengths_ = 0;  // 0: nothing reads it
+  std::set<int64_t> length_limits_;
 };
 
 }  // namespace

@@ -32,6 +32,17 @@ struct CacheContext {
   std::vector<ValueId> out;  // to be set, unless `only_cache`; 0: a result that nobody may read
 };
 
+// A table with a row for each position, of which a launch reads some.
+struct TableContext {
+  const Op& op;
+  Graph& to;
+  ValueId positions = 0;  // (B, t) i32
+  // (B) i32: the tokens of each sequence, those of its prompt that are not cached yet included. The
+  // rows of sequences of at most `most` tokens differ from those of longer ones.
+  std::function<ValueId(int64_t most)> lengths;
+  std::vector<ValueId> out;  // to be set to (B, t, ..); empty: gathers the rows of the whole table
+};
+
 // What stands for what in the whole program, in which a sample has S tokens.
 struct CacheSource {
   ValueId tokens = 0;           // (B, S) i32: the ids
@@ -46,6 +57,7 @@ struct CacheInputs {
   BufferRef at;              // (B, t) i32
   BufferRef positions;       // (B, t) i32: `at`, and 0 where that is -1
   BufferRef slot;            // (B) i32
+  BufferRef lengths;         // (B) i32: tokens of each sequence
   int64_t slots = 1;         // N
   int64_t length = 1;        // S
   uint32_t cache_type = 0;   // of cached values; 0: their own
@@ -56,6 +68,8 @@ struct CachedProgram {
   ValueId output = 0;  // (B, t, ..); 0 with writes_only
   // The parameters in this program, by their values in the whole one; 0: not read.
   std::vector<ValueId> constants;
+  // When a sequence gets longer than one of these, all of it must be cached anew.
+  std::set<int64_t> length_limits;
 };
 
 // Errors: PLAIT_ERR_CONFIG naming the op that mixes tokens, or the value that a launch is not fed.

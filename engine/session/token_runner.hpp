@@ -23,8 +23,9 @@ class TokenRunner {
 
   const plan::Generation& plan() const { return c_.plan.generation; }
   // Caches keys and values of tokens of one slot, the first at place `from` of its sequence; those
-  // before must be cached.
-  void prefill(int32_t slot, std::span<const int32_t> ids, int64_t from);
+  // before must be cached. length: that of the sequence at the next decode(); see same_cache() of
+  // the plan.
+  void prefill(int32_t slot, std::span<const int32_t> ids, int64_t from, int64_t length);
   // The last token of a sequence, whose slot has all tokens before it.
   struct Token {
     int32_t slot = 0, id = 0;
@@ -42,13 +43,16 @@ class TokenRunner {
   bool take_cancel();
 
  private:
-  // One block of ids, places, positions and slots, as plan::GenerationInputs.
+  // One block of ids, places, positions, slots and lengths, as plan::GenerationInputs.
   class Inputs {
    public:
     Inputs(runtime::Executor& executor, const plan::GenerationInputs& plan);
     // Token k of sample b; at < 0: none.
     void set(int64_t b, int64_t k, int32_t id, int64_t at);
-    void set_slot(int64_t b, int32_t slot) { part(plan_.slot)[b] = slot; }
+    void set_sequence(int64_t b, int32_t slot, int64_t length) {
+      part(plan_.slot)[b] = slot;
+      part(plan_.lengths)[b] = static_cast<int32_t>(length);
+    }
     void write(runtime::Executor& executor);
 
    private:

@@ -25,12 +25,16 @@ class Frequencies {
       const float exponent = static_cast<float>(2 * j) / static_cast<float>(channels);
       powers_.push_back(static_cast<float>(std::pow(double{theta_}, double{exponent})));
     }
+    if (kind_ != "longrope") return;
+    for (const char* factors : {"factors", "long_factors"})  // also those that no sample needs yet
+      if (!attrs.text(factors).empty()) longrope(factors);
   }
 
-  std::vector<float> all() const {
+  // Of samples longer than `original`, or of others: longrope alone distinguishes them.
+  std::vector<float> all(bool longer) const {
     if (kind_ == "llama3") return llama3();
     if (kind_ == "yarn") return yarn();
-    if (kind_ == "longrope") return longrope();
+    if (kind_ == "longrope") return longrope(longer ? "long_factors" : "factors");
     std::vector<float> f = plain();
     if (kind_ == "linear")
       for (float& each : f) each /= factor_;
@@ -93,18 +97,18 @@ class Frequencies {
     return f;
   }
 
-  std::vector<float> longrope() const {
-    const std::vector<float> divisors = numbers(attrs_.text("factors"));
+  std::vector<float> longrope(const std::string& factors) const {
+    const std::vector<float> divisors = numbers(attrs_.text(factors), factors);
     need(divisors.size() == powers_.size(),
-         "scaling 'longrope' has " + std::to_string(divisors.size()) + " numbers in `factors`, " +
-             "expected " + std::to_string(powers_.size()) + ", one for each pair of channels");
+         "scaling 'longrope' has " + std::to_string(divisors.size()) + " numbers in `" + factors +
+             "`, expected " + std::to_string(powers_.size()) + ", one for each pair of channels");
     std::vector<float> f;
     for (size_t j = 0; j < powers_.size(); ++j) f.push_back(1 / (divisors[j] * powers_[j]));
     return f;
   }
 
   // "1.0, 1.25": numbers above 0.
-  static std::vector<float> numbers(const std::string& text) {
+  static std::vector<float> numbers(const std::string& text, const std::string& factors) {
     std::vector<float> all;
     for (const char *at = text.data(), *end = at + text.size(); at != end;) {
       if (*at == ',' || *at == ' ') {
@@ -114,7 +118,8 @@ class Frequencies {
       double v = 0;
       const auto [next, error] = std::from_chars(at, end, v);
       need(error == std::errc() && std::isfinite(v) && v > 0,
-           "`factors` has no number above 0 at its character " + std::to_string(at - text.data()));
+           "`" + factors + "` has no number above 0 at its character " +
+               std::to_string(at - text.data()));
       all.push_back(static_cast<float>(v));
       at = next;
     }
@@ -129,16 +134,27 @@ class Frequencies {
   std::vector<float> powers_;  // theta^(2j/r)
 };
 
+// Positions (B, ..) of samples whose lengths are (B).
+int64_t sample_tokens(const plait_op_desc& d, int64_t tokens) {
+  const plait_shape &positions = d.inputs[0], &lengths = d.inputs[1];
+  need_index(lengths, "lengths");
+  need(positions.ndim > 1 && lengths.ndim == 1 && lengths.dims[0] == positions.dims[0],
+       "lengths are " + text(lengths) + " and positions " + text(positions) +
+           ", expected one length for each sample, (B) beside (B, ..)");
+  return positions.dims[0] > 0 ? tokens / positions.dims[0] : 0;
+}
+
 }  // namespace
 
 RopeTable parse_rope_table(const plait_op_desc& d) {
-  need_operands(d, d.n_inputs == 0 ? 0 : 1, 2);
+  need_operands(d, std::min(d.n_inputs, 2u), 2);
   const AttrReader attrs(d, kRopeTableAttrs);
   RopeTable t;
   const int64_t channels = attrs.integer("channels");
   need(channels % 2 == 0,
        "`channels` is " + std::to_string(channels) + ", expected an even number");
   t.has_positions = d.n_inputs > 0;
+  t.has_lengths = d.n_inputs > 1;
   if (t.has_positions) {
     need_index(d.inputs[0], "positions");
     t.out.assign(d.inputs[0].dims, d.inputs[0].dims + d.inputs[0].ndim);
@@ -147,9 +163,12 @@ RopeTable parse_rope_table(const plait_op_desc& d) {
   }
   t.tokens = 1;
   for (const int64_t n : t.out) t.tokens *= n;
+  t.sample = t.has_lengths ? sample_tokens(d, t.tokens) : t.tokens;
   t.out.push_back(channels / 2);
   const Frequencies frequencies(attrs, channels);
-  t.frequency = frequencies.all();
+  t.original = attrs.integer("original");
+  t.frequency = frequencies.all(!t.has_lengths && attrs.integer("length") > t.original);
+  if (t.has_lengths) t.long_frequency = frequencies.all(true);
   t.amplitude = frequencies.amplitude();
   if (!has_outputs(d)) return t;
   for (uint32_t i = 0; i < 2; ++i) {

@@ -8,7 +8,10 @@ namespace plait::kit {
 
 inline constexpr plait_option kRopeTableAttrs[] = {
     at_least(int_option("channels", nullptr, "r: channels of a head that are rotated, even"), 1),
-    at_least(int_option("length", "0", "T, where no positions are given: they are 0 to T-1"), 0),
+    at_least(int_option("length", "0",
+                        "T, the tokens of a sample: where no positions are given, they are 0 to "
+                        "T-1; not with lengths"),
+             0),
     above(real_option("theta", "10000", "pair j turns by theta^(-2j/r) per position"), 0),
     choice_option("scaling", "\"none\"", "none|linear|llama3|yarn|longrope",
                   "how the angles change beyond the length of the training"),
@@ -23,7 +26,10 @@ inline constexpr plait_option kRopeTableAttrs[] = {
              0),
     at_least(real_option("mscale", "0", "yarn: of the amplitude"), 0),
     at_least(real_option("mscale_all_dim", "0", "yarn: of the amplitude"), 0),
-    text_option("factors", "\"\"", "longrope: r/2 numbers, what divides the angle of each pair"),
+    text_option("factors", "\"\"",
+                "longrope: r/2 numbers, what divides the angle of each pair in samples of at most "
+                "`original` tokens"),
+    text_option("long_factors", "\"\"", "longrope: the same of longer samples"),
 };
 
 inline constexpr plait_option kRopeAttrs[] = {
@@ -33,13 +39,21 @@ inline constexpr plait_option kRopeAttrs[] = {
 };
 
 struct RopeTable {
-  bool has_positions = false;
-  int64_t tokens = 0;            // all of them: B*T, or T
-  std::vector<int64_t> out;      // dims of cos and of sin
-  std::vector<float> frequency;  // of each pair, radians per position
+  bool has_positions = false, has_lengths = false;
+  int64_t tokens = 0;        // all of them: B*T, or T
+  int64_t sample = 0;        // tokens of a sample in `tokens`
+  std::vector<int64_t> out;  // dims of cos and of sin
+  // Of each pair, radians per position. With lengths: of samples of at most `original` tokens, and
+  // of longer ones.
+  std::vector<float> frequency, long_frequency;
+  int64_t original = 0;
   float amplitude = 1;
+  const std::vector<float>& frequency_of(int64_t length) const {
+    return has_lengths && length > original ? long_frequency : frequency;
+  }
 };
-// [positions (..)] -> cos, sin (.., r/2), or (T, r/2).
+// [positions (..)] -> cos, sin (.., r/2), or (T, r/2). positions (B, ..), lengths (B) -> the same,
+// each sample by its length.
 RopeTable parse_rope_table(const plait_op_desc& d);
 
 struct Rope {

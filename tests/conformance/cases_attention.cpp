@@ -137,6 +137,16 @@ void add_tables(std::vector<Case>& out) {
   add("yarn", {real("factor", 4), number("original", 64)});
   add("longrope",
       {real("factor", 4), number("original", 64), text("factors", "1, 1.5,2,2.5, 3,3.5,4,4.5")});
+  std::vector<Attr> attrs{real("factor", 4), number("original", 64),
+                          text("factors", "1, 1.5,2,2.5, 3,3.5,4,4.5"),
+                          text("long_factors", "2,3,4,5,6,7,8,9"), text("scaling", "longrope")};
+  append(attrs, channels);
+  const plait_shape rows = f32({6, 5, 8});
+  out.push_back({"rope_table at positions, longrope, lengths",
+                 "rope_table",
+                 {{shape(PLAIT_I32, {6, 5}), 0, 100000}, {shape(PLAIT_I32, {6}), 0, 128}},
+                 {rows, rows},
+                 attrs});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ import transformers
 
 T = 48  # tokens of a sample
 GRADIENTS = 1e-4  # error of a gradient in f32, in units of its parameter's largest
-PROMPTS, NEW = (20, 33, 17), 24  # ids of prompts, and behind each; above 16, where factors of longrope change with the length of a text
+PROMPTS, NEW = (20, 33, 17), 24  # ids of prompts, and behind each; two of them grow beyond 32, where factors of longrope may change
 
 
 def rope(r, d, positions, share=False):
@@ -42,7 +42,7 @@ def rope(r, d, positions, share=False):
     elif kind == "longrope":
         pairs = int(d * part) // 2
         p |= dict(short_factor=[1 + 0.125 * i for i in range(pairs)], long_factor=[1 + 0.5 * i for i in range(pairs)],
-                  original_max_position_embeddings=r.choice([16, 64]))
+                  original_max_position_embeddings=r.choice([16, 32, 64]))
     return p
 
 

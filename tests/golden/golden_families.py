@@ -47,6 +47,17 @@ FAMILIES = {
     "olmo2": (transformers.Olmo2Config, BASE),
 }
 
+
+def longrope(original):
+    """Phi-3 whose angles are others beyond `original` tokens. The library reads this key beside the rotary parameters, too."""
+    parameters = dict(rope_type="longrope", rope_theta=500.0, factor=4.0, original_max_position_embeddings=original,
+                      short_factor=[1.0, 1.25, 1.5, 1.75], long_factor=[1.5, 3.0, 5.0, 8.0])
+    return transformers.Phi3Config, BASE | dict(original_max_position_embeddings=original, rope_parameters=parameters)
+
+
+# Samples of 24 tokens, the longest that have short factors, and the shortest that have long ones.
+BY_LENGTH = {"phi3_short": longrope(24), "phi3_long": longrope(23)}
+
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)
 SCALINGS = {  # name: (parameters, tokens of a sample)
     "none": (None, 64),
@@ -73,7 +84,7 @@ def scalings():
 
 
 def model_of(family):
-    kind, values = FAMILIES[family]
+    kind, values = (FAMILIES | BY_LENGTH)[family]
     config = kind(**values)
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
@@ -135,7 +146,7 @@ def make():
     for name, (frequency, amplitude) in scalings():
         tensors[f"rope.{name}/frequency"] = frequency.float()
         tensors[f"rope.{name}/amplitude"] = torch.tensor(amplitude, dtype=torch.float64)
-    for family in FAMILIES:
+    for family in FAMILIES | BY_LENGTH:
         model, config = model_of(family)
         out = model(input_ids=ids, labels=labels)
         out.loss.backward()

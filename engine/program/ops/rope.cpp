@@ -3,6 +3,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/with_cache.hpp"
 
 namespace plait::program {
 namespace {
@@ -40,12 +41,22 @@ bool shard_table(const Graph&, const Op& op, const std::vector<Placement>& have,
                  Sharding& s) {
   if (op.in.empty()) return false;
   s.in[0] = s.out[0] = s.out[1] = have[0];
+  if (op.in.size() > 1 && have[0].is_shard() && have[0].dim == 0) s.in[1] = have[0];
   return true;
 }
 
-std::vector<ValueId> write_table_at(Graph& g, const Op& op, ValueId positions) {
-  if (!op.in.empty()) return {};
-  return g.apply("rope_table", {positions}, op.attrs);
+// With longrope a sequence has the angles of its own length, which may exceed `original` later, or
+// never.
+void write_table_at(TableContext& u) {
+  if (!u.op.in.empty()) return;
+  Attrs attrs = u.op.attrs;
+  const int64_t original = attrs.integer("original", 0), longest = attrs.integer("length", 0);
+  if (attrs.text("scaling", "none") == "longrope" && longest > original) {
+    attrs.set(attr("length", int64_t{0}));
+    u.out = u.to.apply("rope_table", {u.positions, u.lengths(original)}, std::move(attrs));
+  } else {
+    u.out = u.to.apply("rope_table", {u.positions}, std::move(attrs));
+  }
 }
 
 // Along samples, tokens or heads; the tables have the first two, or the tokens alone.
@@ -76,8 +87,8 @@ std::span<const OpDef> rope_ops() {
   static const OpDef kOps[] = {
       {.name = "rope_table",
        .help = "cos and sin of the angles by which rope turns the pairs at each position",
-       .signature = "[positions (..)] -> cos (.., r/2), sin (.., r/2)",
-       .dtypes = "positions i32, i64 or u8; results f32",
+       .signature = "[positions (..) [, lengths (B)]] -> cos (.., r/2), sin (.., r/2)",
+       .dtypes = "positions and lengths i32, i64 or u8; results f32",
        .attrs = kit::kRopeTableAttrs,
        .infer = infer_table,
        .precision = PrecisionClass::kFollow,

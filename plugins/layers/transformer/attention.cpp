@@ -70,6 +70,20 @@ void check_rope(const Builder& b, const Options& o) {
       need(list, "unless rope_scaling is \"longrope\"");
 }
 
+// longrope: samples of T tokens need one of the lists; each that is given must fit.
+void check_divisors(const Builder& b, const Options& o, int64_t tokens, size_t pairs) {
+  const bool longer = tokens > o.integer("rope_original");
+  for (const char* list : {"rope_short", "rope_long"}) {
+    const size_t found = o.reals(list).size();
+    const bool needed = longer == (list == std::string_view("rope_long"));
+    if (found == pairs || (found == 0 && !needed)) continue;
+    refuse(b, "attention",
+           std::string(list) + " has " + std::to_string(found) + " numbers, expected " +
+               std::to_string(pairs) + ", a divisor for each pair of channels; set at " +
+               o.origin(found ? list : "rope_scaling"));
+  }
+}
+
 // cos and sin of the positions 0 to T-1. Layers with equal options share them: equal ops are one.
 std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h) {
   const auto rotated = static_cast<int64_t>(static_cast<double>(h.channels) * o.real("rope_share"));
@@ -89,8 +103,9 @@ std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h
            "rope_scaling is \"" + scaling +
                "\", which needs rope_original, the length of the training; set at " +
                o.origin("rope_scaling"));
-  const bool longer = h.tokens > o.integer("rope_original");
-  const std::string factors = joined(o.reals(longer ? "rope_long" : "rope_short"));
+  if (scaling == "longrope") check_divisors(b, o, h.tokens, static_cast<size_t>(rotated / 2));
+  const std::string factors = joined(o.reals("rope_short")),
+                    long_factors = joined(o.reals("rope_long"));
   const plait_attr attrs[] = {attr("channels", rotated),
                               attr("length", h.tokens),
                               attr("theta", o.real("rope_theta")),
@@ -104,7 +119,8 @@ std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h
                               attr("mscale", o.real("rope_mscale")),
                               attr("mscale_all_dim", o.real("rope_mscale_all_dim")),
                               attr("amplitude", o.real("rope_attention")),
-                              attr("factors", factors.c_str())};
+                              attr("factors", factors.c_str()),
+                              attr("long_factors", long_factors.c_str())};
   return b.ops("rope_table", {}, attrs, 2);
 }
 

@@ -64,8 +64,10 @@ inline constexpr plait_option kRope[] = {
                       "attention_factor: of the rotated q and k; 0: that of yarn and longrope"),
              0),
     opt_reals("rope_short", "[]",
-              "longrope: r/2 divisors of the angles up to rope_original tokens"),
-    opt_reals("rope_long", "[]", "longrope: divisors for longer samples"),
+              "longrope: r/2 divisors of the angles in samples of at most rope_original tokens"),
+    opt_reals("rope_long", "[]",
+              "longrope: divisors in longer samples; a sequence that is generated has these from "
+              "the token on that makes it longer, and all of it is computed anew with them"),
 };
 
 inline constexpr plait_option kMlp[] = {

@@ -21,11 +21,12 @@ class PlainRopeTable {
       : table_(parse_rope_table(d)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const Operands op(types_, operands);
-    const size_t cos = table_.has_positions ? 1 : 0;
+    const size_t cos = (table_.has_positions ? 1 : 0) + (table_.has_lengths ? 1 : 0);
     int64_t at = 0;
     for (int64_t t = 0; t < table_.tokens; ++t) {
       const auto position = static_cast<float>(table_.has_positions ? op.index(0, t) : t);
-      for (const float f : table_.frequency) {
+      const int64_t length = table_.has_lengths ? op.index(1, t / table_.sample) : 0;
+      for (const float f : table_.frequency_of(length)) {
         const double angle = position * f;
         op.set(cos, at, static_cast<float>(std::cos(angle)) * table_.amplitude);
         op.set(cos + 1, at++, static_cast<float>(std::sin(angle)) * table_.amplitude);

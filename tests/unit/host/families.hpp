@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace host {
@@ -54,6 +55,27 @@ inline std::vector<Family> families() {
       {"phi3", "", blocks(kLlama + ", rope_share = 0.5"), rms, ""},
       {"olmo2", "", blocks(kLlama + R"(, norm_at = "post", qk_norm = "all")"), rms, ""},
   };
+}
+
+// Models whose angles are others in samples of more than `original` tokens: 24 and 23, which
+// samples of 24 tokens do not exceed, and do.
+inline std::vector<Family> families_by_length() {
+  std::vector<Family> all;
+  for (const char* name : {"phi3_short", "phi3_long"}) {
+    const std::string original = name == std::string("phi3_short") ? "24" : "23";
+    all.push_back({name, "",
+                   R"({type = "decoder_block", name = "h", repeat = 2, )" + kLlama +
+                       R"(, rope_scaling = "longrope", rope_factor = 4.0, rope_original = )" +
+                       original + R"(, rope_short = [1.0, 1.25, 1.5, 1.75], )" +
+                       R"(rope_long = [1.5, 3.0, 5.0, 8.0]},)",
+                   R"({type = "rms_norm", name = "norm", eps = 1e-4},)", ""});
+  }
+  return all;
+}
+inline std::vector<Family> all_families() {
+  std::vector<Family> all = families();
+  for (Family& each : families_by_length()) all.push_back(std::move(each));
+  return all;
 }
 
 // Samples of 24 of 96 ids, in batches of 2.

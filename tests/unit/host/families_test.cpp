@@ -6,6 +6,7 @@
 #include "tests/unit/host/host.hpp"
 #include "tests/unit/support/golden_file.hpp"
 
+using host::all_families;
 using host::experiment;
 using host::families;
 using host::Family;
@@ -69,7 +70,7 @@ TEST_SUITE_BEGIN("models");
 
 TEST_CASE("every family has the loss, logits and gradients of the library") {
   const GoldenFile golden("families.safetensors");
-  for (const Family& family : families())
+  for (const Family& family : all_families())
     for (const std::string device : {"reference", "cpu"}) {
       const std::string name = family.name;
       CAPTURE(name);
@@ -131,7 +132,7 @@ TEST_CASE("what cannot be built names the layer, the option and the way out") {
       {"model.layers[1].heads=6", "heads is 6, expected a divisor of the width, 32"},
       {"model.layers[1].rope_share=0.1", "rope_share selects 0 of 8 channels"},
       {"model.layers[1].rope_original=0", "which needs rope_original, the length of the training"},
-      {"model.layers[1].rope_scaling=\"longrope\"", "has 0 numbers in `factors`, expected 4"},
+      {"model.layers[1].rope_scaling=\"longrope\"", "rope_long has 0 numbers, expected 4"},
       {"model.layers[1].parallel=\"row\"", "expected string: \"none\" | \"heads\", found \"row\""},
       {"model.layers[0].type=\"positions\"", "unknown key 'vocabulary'"},
   };

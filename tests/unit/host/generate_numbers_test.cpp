@@ -180,12 +180,13 @@ TEST_CASE("every family: cached logits are those of the whole text, beyond its w
     }
 }
 
-// tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01.
+// tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01. With
+// longrope the first two sequences get longer than the length at which angles change.
 TEST_CASE("every family: greedy ids are the library's, of prompts of 8, 1 and 40 ids at once") {
   const GoldenFile weights("families.safetensors");
   std::ifstream file(PLAIT_SOURCE_FOLDER "/tests/golden/greedy.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
-  for (const host::Family& family : host::families())
+  for (const host::Family& family : host::all_families())
     for (const std::string device : {"reference", "cpu"}) {
       const std::string name = family.name;
       CAPTURE(name);

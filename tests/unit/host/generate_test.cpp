@@ -377,6 +377,34 @@ TEST_CASE("prefix caching: a prompt reuses what a slot has, unless parameters ha
   view->deleter(view);
 }
 
+TEST_CASE("prefix caching: keys are reused on one side of the length at which angles change") {
+  const GoldenFile golden("families.safetensors");
+  const host::Family family = host::families_by_length()[0];  // beyond 24 tokens
+  const std::string toml = host::experiment(family, golden.path(), "cpu", "f32") +
+                           "[generate]\nonly = true\nlength = 64\nchunk = 5\n";
+  std::vector<int32_t> text;
+  for (int32_t i = 0; i < 40; ++i) text.push_back(7 * i % 96);
+  const auto prompt = [&](size_t n) {
+    return std::vector<int32_t>(text.begin(), text.begin() + static_cast<long>(n));
+  };
+  const Run run(toml + "prefix_caching = true\n"), plain(toml);
+  Generator g(run), fresh(plain);
+  const auto reused = [&](size_t n, int64_t count) {
+    CAPTURE(n);
+    const uint64_t a = g.add(prompt(n), greedy(count)), b = fresh.add(prompt(n), greedy(count));
+    g.finish();
+    fresh.finish();
+    CHECK(g.of(a).ids == fresh.of(b).ids);
+    return g.of(a).reused;
+  };
+  CHECK(reused(20, 3) == 0);   // 22 tokens are cached, as short ones have them
+  CHECK(reused(24, 1) == 20);  // the longest of the short
+  CHECK(reused(25, 1) == 0);   // the shortest of the long
+  CHECK(reused(30, 2) == 25);
+  CHECK(reused(24, 2) == 0);  // 24 and a drawn one, which makes it long: all are cached anew
+  CHECK(reused(26, 1) == 24);
+}
+
 TEST_CASE("what a host gets wrong is named") {
   const auto refused = [](const std::string& toml, auto&& use) {
     return host::failure_of([&] {

@@ -35,6 +35,7 @@ struct Fixture : TextFixture {
     inputs.at = {5, 64};
     inputs.positions = {5, 128};
     inputs.slot = {5, 192};
+    inputs.lengths = {5, 256};
     inputs.slots = 3;
     inputs.length = 8;
     inputs.writes_only = writes_only;
@@ -44,6 +45,7 @@ struct Fixture : TextFixture {
   void rewrite(ValueId output, int64_t tokens, bool writes_only = false) {
     CachedProgram made = cached(output, tokens, writes_only);
     CHECK_FALSE(find_fault(*made.graph));
+    length_limits = made.length_limits;
     uint64_t offset = 0;
     place_caches(*made.graph, [&](const plait_shape& s) {
       const BufferRef at{7, offset};
@@ -62,6 +64,7 @@ struct Fixture : TextFixture {
     return "";
   }
   std::set<ValueId> constants{2};
+  std::set<int64_t> length_limits;
 };
 
 }  // namespace
@@ -114,6 +117,39 @@ TEST_CASE_FIXTURE(Fixture, "rows that all samples share are read at the tokens' 
   CHECK(count("gather") == 2);      // of ids, of positions
   CHECK(count("rope_table") == 1);  // of positions
   CHECK(same(g.shape(g.ops().back().out[0]), make_shape(PLAIT_F32, {2, 2, 2, 2})));
+}
+
+TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are given it") {
+  const auto rotated = [this](const std::string& attrs) {
+    read(std::string(kTokens) + R"(
+      %4 f32 (2, 8, 2, 2) = reshape(%3) {shape: [2, 8, 2, 2]} @h.attn
+      %5 f32 (8, 1), %6 f32 (8, 1) = rope_table() {channels: 2, length: 8, )" +
+         attrs + R"(} @h.attn
+      %7 f32 (2, 8, 2, 2) = rope(%4, %5, %6) @h.attn
+    )");
+    rewrite(7, 2);
+  };
+  const std::string longrope =
+      R"(scaling: "longrope", factors: "1", long_factors: "2", original: )";
+  rotated(longrope + "7");
+  CHECK(length_limits == std::set<int64_t>{7});
+  expect(R"(
+    %1 i32 (2, 2) at 5:0 = persistent "tokens"
+    %2 i32 (2, 2) at 5:64 = persistent "at"
+    %3 i32 (2, 2) at 5:128 = persistent "positions"
+    %4 i32 (2) at 5:192 = persistent "slot"
+    %5 f32 (6, 4) at 1:0 = persistent "embed"
+    %10 i32 (2) at 5:256 = persistent "lengths"
+    %6 f32 (2, 2, 4) = gather(%5, %1) @embed
+    %7 f32 (2, 2, 2, 2) = reshape(%6) {shape: [2, 2, 2, 2]} @h.attn
+    %8 f32 (8, 1), %9 f32 (8, 1) = rope_table() {channels: 2, length: 8, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
+    %11 f32 (2, 2, 1), %12 f32 (2, 2, 1) = rope_table(%3, %10) {channels: 2, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
+    %13 f32 (2, 2, 2, 2) = rope(%7, %11, %12) @h.attn
+  )");
+  rotated(longrope + "8");  // no sequence is longer
+  CHECK(length_limits.empty());
+  rotated("theta: 500.0");
+  CHECK(length_limits.empty());
 }
 
 TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
