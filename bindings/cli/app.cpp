@@ -10,10 +10,10 @@
 #include <sstream>
 #include <system_error>
 
-#include "bindings/cli/completion.hpp"
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/help_examples.hpp"
-#include "bindings/cli/usage.hpp"
+#include "bindings/cli/help/completion.hpp"
+#include "bindings/cli/help/help_examples.hpp"
+#include "bindings/cli/help/usage.hpp"
 
 namespace plait::cli {
 namespace {

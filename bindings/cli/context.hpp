@@ -9,7 +9,7 @@
 
 #include <plait/plait.hpp>
 
-#include "bindings/cli/terminal.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace CLI {
 class App;

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "bindings/cli/terminal.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 

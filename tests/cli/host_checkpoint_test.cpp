@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/cli/bar.hpp"
+#include "bindings/cli/terminal/bar.hpp"
 
 namespace {
 

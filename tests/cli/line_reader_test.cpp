@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/cli/curves.hpp"
-#include "bindings/cli/line_reader.hpp"
+#include "bindings/cli/chart/curves.hpp"
+#include "bindings/cli/runs/line_reader.hpp"
 
 namespace {
 namespace fs = std::filesystem;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/starter.hpp"
+#include "bindings/cli/new/starter.hpp"
 
 using namespace plait::cli;
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/item_toml.hpp"
-#include "bindings/cli/terminal.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 namespace {

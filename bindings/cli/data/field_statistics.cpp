@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "bindings/cli/data/shown.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

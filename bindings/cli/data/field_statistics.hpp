@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/cli/terminal.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "bindings/cli/terminal.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "bindings/cli/terminal.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 namespace {

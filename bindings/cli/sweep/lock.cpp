@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/run_record.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
 namespace {

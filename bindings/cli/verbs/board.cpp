@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bindings/cli/board.hpp"
-#include "bindings/cli/board_report.hpp"
-#include "bindings/cli/board_text.hpp"
+#include "bindings/cli/board/board.hpp"
+#include "bindings/cli/board/board_report.hpp"
+#include "bindings/cli/board/board_text.hpp"
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/screen.hpp"
+#include "bindings/cli/terminal/screen.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {

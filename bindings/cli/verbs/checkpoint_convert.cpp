@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <plait/checkpoint.hpp>
 
-#include "bindings/cli/bar.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/terminal/bar.hpp"
 
 namespace plait::cli {
 namespace {

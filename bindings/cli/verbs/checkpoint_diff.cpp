@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <plait/checkpoint.hpp>
 
-#include "bindings/cli/bar.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
-#include "bindings/cli/metrics.hpp"
-#include "bindings/cli/run_record.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
+#include "bindings/cli/terminal/bar.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

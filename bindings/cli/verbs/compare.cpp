@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bindings/cli/chart.hpp"
+#include "bindings/cli/chart/chart.hpp"
+#include "bindings/cli/chart/curves.hpp"
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/curves.hpp"
 #include "bindings/cli/flat_toml.hpp"
-#include "bindings/cli/metrics.hpp"
-#include "bindings/cli/run_record.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bindings/cli/completion.hpp"
-#include "bindings/cli/declarations.hpp"
 #include "bindings/cli/embedded.hpp"
-#include "bindings/cli/key_words.hpp"
-#include "bindings/cli/templates.hpp"
+#include "bindings/cli/help/completion.hpp"
+#include "bindings/cli/help/declarations.hpp"
+#include "bindings/cli/help/key_words.hpp"
+#include "bindings/cli/new/templates.hpp"
 
 namespace plait::cli {
 namespace {

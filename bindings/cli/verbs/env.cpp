@@ -9,7 +9,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/machine.hpp"
 #include "bindings/cli/ranks.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
-#include "bindings/cli/metrics.hpp"
 #include "bindings/cli/one_rank.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/declarations.hpp"
-#include "bindings/cli/reference.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/help/declarations.hpp"
+#include "bindings/cli/help/reference.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

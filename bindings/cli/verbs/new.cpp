@@ -12,13 +12,13 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/declarations.hpp"
-#include "bindings/cli/interview.hpp"
+#include "bindings/cli/help/declarations.hpp"
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
-#include "bindings/cli/starter.hpp"
-#include "bindings/cli/table.hpp"
-#include "bindings/cli/templates.hpp"
-#include "bindings/cli/usage.hpp"
+#include "bindings/cli/new/interview.hpp"
+#include "bindings/cli/new/starter.hpp"
+#include "bindings/cli/new/templates.hpp"
+#include "bindings/cli/terminal/table.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

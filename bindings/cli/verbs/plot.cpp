@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bindings/cli/chart.hpp"
+#include "bindings/cli/chart/chart.hpp"
+#include "bindings/cli/chart/curves.hpp"
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/curves.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {

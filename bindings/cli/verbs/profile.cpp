@@ -11,8 +11,8 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
-#include "bindings/cli/metrics.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/terminal/table.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {

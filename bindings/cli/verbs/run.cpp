@@ -9,13 +9,13 @@
 #include <optional>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/event_reader.hpp"
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
-#include "bindings/cli/metrics.hpp"
 #include "bindings/cli/ranks.hpp"
-#include "bindings/cli/run_summary.hpp"
+#include "bindings/cli/runs/event_reader.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_summary.hpp"
 
 namespace plait::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/metrics.hpp"
-#include "bindings/cli/run_record.hpp"
-#include "bindings/cli/table.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
+#include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
 namespace {

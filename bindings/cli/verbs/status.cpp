@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/metrics.hpp"
-#include "bindings/cli/run_record.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
 namespace {

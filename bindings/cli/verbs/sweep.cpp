@@ -12,14 +12,14 @@
 #include <tuple>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/launch/cores.hpp"
-#include "bindings/cli/metrics.hpp"
-#include "bindings/cli/run_record.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/sweep/lock.hpp"
 #include "bindings/cli/sweep/pool.hpp"
 #include "bindings/cli/sweep/trials.hpp"
-#include "bindings/cli/table.hpp"
-#include "bindings/cli/usage.hpp"
+#include "bindings/cli/terminal/table.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {

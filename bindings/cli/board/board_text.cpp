@@ -1,0 +1,232 @@
+#include "bindings/cli/board/board_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bindings/cli/chart/chart.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/terminal/cells.hpp"
+#include "bindings/cli/terminal/terminal.hpp"
+
+namespace plait::cli {
+namespace {
+
+constexpr int kAround = 4;  // lines that are neither runs nor chart: title, head, value, message
+constexpr int kLeastChart = 6, kLeastName = 8, kLeastState = 7, kLeastChanged = 16;
+constexpr int kGap = 2, kMarks = 4;  // between columns; "> ━ " before the first
+
+constexpr int kChanged = 1;  // the importance of that column
+
+struct Column {
+  std::string head;
+  bool right = false;
+  int importance = 0;  // of two columns that have no room the less important one is left out
+  std::vector<std::string> cells;
+  int width = 0;
+};
+
+std::string styled(const BoardLook& look, const char* code, const std::string& text) {
+  return look.color ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
+}
+
+// A value as a table has room for.
+std::string short_text(double value) {
+  return std::isfinite(value) ? strf("%.4g", value) : metric_text(value);
+}
+
+bool is_loss(const std::string& name) { return name.ends_with("/loss"); }
+
+// What the newest evaluation is shown by: the value that is drawn if it is one, else the first
+// metric, else the loss.
+std::string evaluated_value(const BoardScreen& screen) {
+  if (screen.value.find('/') != std::string::npos) return screen.value;
+  std::string loss;
+  for (const BoardRow& row : screen.rows)
+    for (const auto& [name, value] : row.record.values) {
+      if (name.find('/') == std::string::npos) continue;
+      if (!is_loss(name)) return name;
+      if (loss.empty()) loss = name;
+    }
+  return loss;
+}
+
+std::string value_text(const RunRecord& run, const std::string& name) {
+  for (const auto& [key, value] : run.values)
+    if (key == name) return short_text(value);
+  return "";
+}
+
+std::string rate_text(const RunRecord& run) {
+  return run.steps_per_s > 0 ? strf("%.3g/s", run.steps_per_s) : "";
+}
+
+std::string changed_text(const RunRecord& run) {
+  std::string text;
+  for (const std::string& one : run.overrides) text += (text.empty() ? "" : " ") + one;
+  return text;
+}
+
+std::string step_text(const RunRecord& run) {
+  std::string text = std::to_string(run.step);
+  return run.steps > 0 ? text + "/" + std::to_string(run.steps) : text;
+}
+
+// The name first, the changed keys last: they get what the others leave.
+std::vector<Column> table_columns(const BoardScreen& screen) {
+  const std::string evaluated = evaluated_value(screen);
+  // A value that is drawn and is neither loss nor evaluation has a column too.
+  const bool other = screen.value != "loss" && screen.value != evaluated;
+  std::vector<Column> columns = {
+      {"run", false, 9, {}}, {"state", false, 7, {}},  {"step", true, 6, {}},
+      {"loss", true, 8, {}}, {evaluated, true, 5, {}}, {other ? screen.value : "", true, 5, {}},
+      {"rate", true, 2, {}}, {"left", true, 3, {}},    {"changed", false, kChanged, {}}};
+  for (const BoardRow& row : screen.rows) {
+    const RunRecord& run = row.record;
+    const std::string texts[] = {
+        row.name,
+        run.state,
+        step_text(run),
+        std::isnan(row.loss) ? "" : short_text(row.loss),
+        value_text(run, evaluated),
+        value_text(run, screen.value),
+        rate_text(run),
+        std::isnan(row.seconds_left) ? "" : duration_text(row.seconds_left),
+        changed_text(run)};
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(texts[i]);
+  }
+  // Without a cell that has text, a column says nothing.
+  std::erase_if(columns, [](const Column& c) {
+    return c.head.empty() || (c.importance < 6 && std::all_of(c.cells.begin(), c.cells.end(),
+                                                              [](auto& s) { return s.empty(); }));
+  });
+  return columns;
+}
+
+int sum_of(const std::vector<Column>& columns) {
+  int sum = -kGap;
+  for (const Column& c : columns) sum += c.width + kGap;
+  return sum;
+}
+
+// Gives columns their widths, and leaves out what has no room.
+void fit(std::vector<Column>& columns, const BoardLook& look) {
+  const int room = look.columns - kMarks;
+  for (Column& c : columns) {
+    c.width = columns_of(c.head, look.utf8);
+    for (const std::string& text : c.cells)
+      c.width = std::max(c.width, columns_of(text, look.utf8));
+  }
+  const auto has_changed = [&] { return columns.back().importance == kChanged; };
+  const int name = columns[0].width, changed = has_changed() ? columns.back().width : 0;
+  if (has_changed()) columns.back().width = std::min(changed, kLeastChanged);
+  // A name that is cut has the room of what was changed: names tell more.
+  if (has_changed() && sum_of(columns) > room) columns.pop_back();
+  columns[0].width = std::min(name, kLeastName);
+  // "interr…" is enough to see that there is another state than "running".
+  if (sum_of(columns) > room) columns[1].width = std::min(columns[1].width, kLeastState);
+  while (columns.size() > 1 && sum_of(columns) > room)
+    columns.erase(std::min_element(
+        columns.begin(), columns.end(),
+        [](const Column& a, const Column& b) { return a.importance < b.importance; }));
+  columns[0].width = std::clamp(columns[0].width + room - sum_of(columns), 1, name);
+  if (has_changed())
+    columns.back().width = std::min(columns.back().width + room - sum_of(columns), changed);
+}
+
+const char* color_of(const std::string& state) {
+  if (state == "running") return "32";
+  if (state == "failed" || state == "aborted" || state == "lost") return "31";
+  return state == "interrupted" ? "33" : "0";
+}
+
+// The letter or line that stands for the row's curve.
+std::string curve_mark(const BoardScreen& screen, const BoardRow& row, const BoardLook& look) {
+  if (row.curve < 0) return " ";
+  ChartOptions options;
+  options.utf8 = look.utf8;
+  options.color = look.color;
+  return chart_mark(static_cast<size_t>(row.curve), options, screen.curves.size() > 1);
+}
+
+std::vector<std::string> table_lines(const BoardScreen& screen, const BoardLook& look) {
+  std::vector<Column> columns = table_columns(screen);
+  fit(columns, look);
+  std::string head = std::string(kMarks - kGap, ' ');
+  for (const Column& c : columns)
+    head += std::string(kGap, ' ') + padded(c.head, c.width, look.utf8, c.right);
+  std::vector<std::string> lines{styled(look, "2", cell(head, look.columns, look.utf8))};
+  for (size_t i = 0; i < screen.rows.size(); ++i) {
+    const BoardRow& row = screen.rows[i];
+    std::string line = std::string(row.marked ? ">" : " ") + " " + curve_mark(screen, row, look);
+    for (size_t k = 0; k < columns.size(); ++k) {
+      const Column& c = columns[k];
+      std::string text =
+          padded(c.cells[i], c.width, look.utf8, c.right, k == 0 ? Cut::kBegin : Cut::kEnd);
+      if (k + 1 == columns.size()) text.erase(text.find_last_not_of(' ') + 1);
+      if (c.head == "state") text = styled(look, color_of(row.record.state), text);
+      if (k == 0 && row.marked) text = styled(look, "1", text);
+      line += (k ? std::string(kGap, ' ') : " ") + text;
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::string title_line(const BoardScreen& screen, const BoardLook& look) {
+  std::string states;
+  for (const auto& [state, n] : screen.states)
+    states += (states.empty() ? "" : ", ") + strf("%zu ", n) + state;
+  const int used = columns_of(states, look.utf8) + kGap;
+  const int room = std::min(std::max(look.columns - used, 8), look.columns);
+  const std::string title = cell(screen.title, room, look.utf8);
+  const int left = look.columns - columns_of(title, look.utf8) - kGap;
+  if (left <= 0 || states.empty()) return styled(look, "1", title);
+  return styled(look, "1", title) + std::string(kGap, ' ') + cell(states, left, look.utf8);
+}
+
+void add_chart(const BoardScreen& screen, const BoardLook& look, int rows,
+               std::vector<std::string>& to) {
+  std::string head = screen.value + (screen.log ? " (logarithmic)" : "");
+  ChartOptions options;
+  options.columns = look.columns;
+  options.rows = rows;
+  options.utf8 = look.utf8;
+  options.color = look.color;
+  options.log = screen.log;
+  const std::string chart = chart_text(screen.curves, options);
+  if (screen.reading)
+    head += " (reading)";
+  else if (chart.empty() && !screen.rows.empty())
+    head += screen.log ? ": no values above 0" : ": no values yet";
+  to.push_back(cell(head, look.columns, look.utf8));
+  for (size_t at = 0; at < chart.size();) {
+    const size_t end = chart.find('\n', at);
+    to.push_back(chart.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
+size_t board_rows(size_t n, const BoardLook& look) {
+  const int room = std::max(look.rows - kAround, 1);
+  const int beside = room / 2 >= kLeastChart ? std::max(room / 2, 3) : room;
+  return std::min(n, static_cast<size_t>(beside));
+}
+
+std::vector<std::string> board_lines(const BoardScreen& screen, const BoardLook& look) {
+  std::vector<std::string> lines{title_line(screen, look)};
+  for (std::string& line : table_lines(screen, look)) lines.push_back(std::move(line));
+  const int chart = look.rows - kAround - static_cast<int>(screen.rows.size());
+  if (chart >= kLeastChart && !screen.rows.empty()) add_chart(screen, look, chart, lines);
+  const auto most = static_cast<size_t>(std::max(look.rows, 1));
+  if (screen.message.empty() || most == 1) {
+    if (lines.size() > most) lines.resize(most);
+    return lines;
+  }
+  lines.resize(most - 1);
+  lines.push_back(styled(look, "2", cell(screen.message, look.columns, look.utf8)));
+  return lines;
+}
+
+}  // namespace plait::cli

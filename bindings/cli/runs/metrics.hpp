@@ -1,0 +1,23 @@
+// Evaluation metrics as text and as JSON.
+#pragma once
+
+#include <string>
+
+#include "bindings/cli/terminal/terminal.hpp"
+
+namespace plait::cli {
+
+// Prints the result of plait_session_evaluate() as lines "loss 0.0912", "accuracy 0.9712".
+void show_metrics(Terminal& terminal, const Json& evaluation);
+// A duration: "0.8 ms", "2.41 s", "3661 s".
+std::string seconds_text(double seconds);
+// A metric as text with its significant digits; "nan", "inf" or "-inf".
+std::string metric_text(double value);
+// Whether a member of a line of metrics.ndjson says what the line is, rather than a value over steps.
+bool is_line_key(const std::string& name);
+// A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.
+double number(const Json& value);
+bool is_infinite(const Json& value);  // such a string
+Json json_number(double value);
+
+}  // namespace plait::cli

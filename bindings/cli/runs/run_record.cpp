@@ -1,0 +1,271 @@
+#include "bindings/cli/runs/run_record.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <tuple>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/runs/line_reader.hpp"
+#include "bindings/cli/runs/metrics.hpp"
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+// An object, which is empty where the file is absent or damaged.
+Json read_json(const std::string& path) {
+  Json json = Json::parse(read_small_file(path), nullptr, false);
+  if (!json.is_object()) json = Json::object();
+  return json;
+}
+
+// Members of an expected type, else what a RunRecord begins with.
+void get(const Json& from, const char* name, std::string& to) {
+  if (const auto at = from.find(name); at != from.end() && at->is_string())
+    to = at->get<std::string>();
+}
+void get(const Json& from, const char* name, int64_t& to) {
+  if (const auto at = from.find(name); at != from.end() && at->is_number_integer())
+    to = at->get<int64_t>();
+}
+void get(const Json& from, const char* name, double& to) {
+  if (const auto at = from.find(name); at != from.end() && at->is_number()) to = at->get<double>();
+}
+
+// A resumed run adds env-2.json, env-3.json, ….
+std::string newest_environment(const std::string& run) {
+  std::string path = run + "/env.json", next;
+  std::error_code ignored;
+  for (int n = 2; fs::exists(next = strf("%s/env-%d.json", run.c_str(), n), ignored); ++n)
+    path = next;
+  return path;
+}
+
+// The engine locks a file of the run for as long as it runs, on any machine that shares the file
+// system; the process id tells it where locks do not work.
+bool is_gone(const RunRecord& run) {
+  const int lock = open((run.path + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool held = lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (lock >= 0) close(lock);
+  static const std::string host = own_host();
+  const bool ended = run.host == host && run.process > 0 &&
+                     kill(static_cast<pid_t>(run.process), 0) != 0 && errno == ESRCH;
+  return ended || (lock >= 0 && !held && run.host == host);
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::istringstream text(read_small_file(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
+bool is_event(const Json& line, const char* name) {
+  const auto at = line.find("event");
+  return at != line.end() && *at == name;
+}
+
+std::vector<std::pair<std::string, double>> values_of(const Json& line, const std::string& prefix) {
+  std::vector<std::pair<std::string, double>> all;
+  for (const auto& [name, value] : line.items())
+    if (!is_line_key(name) && (value.is_number() || is_infinite(value)))
+      all.emplace_back(prefix + name, number(value));
+  return all;
+}
+
+}  // namespace
+
+std::string own_host() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+bool is_run(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path + "/run.toml", ignored) &&
+         !fs::exists(path + "/MANIFEST.json", ignored);  // which a checkpoint has
+}
+
+RunRecord read_run(const std::string& path) {
+  RunRecord run;
+  run.path = path;
+  const Json status = read_json(path + "/status.json");
+  get(status, "state", run.state);
+  get(status, "step", run.step);
+  get(status, "steps", run.steps);
+  get(status, "message", run.message);
+  get(status, "checkpoint", run.checkpoint);
+  get(status, "time", run.updated);
+  const Json environment = read_json(newest_environment(path));
+  get(environment, "time", run.started);
+  get(environment, "host", run.host);
+  get(environment, "process", run.process);
+  get(environment, "device", run.device);
+  get(environment, "command", run.command);
+  run.overrides = lines_of(path + "/overrides.txt");
+  if (run.state == "running" && is_gone(run)) run.state = "lost";
+  return run;
+}
+
+std::string read_state(const std::string& path) {
+  std::string state = RunRecord().state;
+  get(read_json(path + "/status.json"), "state", state);
+  return state == "running" ? read_run(path).state : state;
+}
+
+void NewestValues::add_step(const Json& line) {
+  // Enough lines for a rate that is steady, few enough for one that is of now.
+  constexpr size_t kRecent = 256;
+  constexpr double kKeep = 0.98;  // as of the progress bar
+  step_ = values_of(line, "");
+  get(line, "elapsed_s", seconds_);
+  get(line, "step", at_);
+  double time = 0;
+  get(line, "time", time);
+  recent_.emplace_back(time, at_);
+  if (recent_.size() > kRecent) recent_.pop_front();
+  const auto loss = line.find("loss");
+  if (loss == line.end() || !loss->is_number()) return;
+  weighted_loss_ = kKeep * weighted_loss_ + loss->get<double>();
+  weight_ = kKeep * weight_ + 1;
+}
+
+bool NewestValues::line(std::string_view text) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object()) return false;
+  if (!line.contains("event")) {
+    add_step(line);
+  } else if (is_event(line, "resume")) {
+    recent_.clear();
+  } else if (is_event(line, "evaluate")) {
+    std::string dataset = "eval";
+    get(line, "dataset", dataset);
+    get(line, "step", evaluated_at_);
+    evaluation_ = values_of(line, dataset + "/");
+  }
+  return true;
+}
+
+double NewestValues::average_loss() const {
+  return weight_ > 0 ? weighted_loss_ / weight_ : std::nan("");
+}
+
+void NewestValues::write_to(RunRecord& run) const {
+  run.values = step_;
+  run.values.insert(run.values.end(), evaluation_.begin(), evaluation_.end());
+  run.seconds = seconds_;
+  run.step = std::max(run.step, at_);
+  run.evaluated_at = evaluated_at_;
+  run.steps_per_s = 0;
+  if (recent_.empty()) return;
+  const auto [then, from] = recent_.front();
+  const auto [now, to] = recent_.back();
+  if (now > then)
+    run.steps_per_s = (static_cast<double>(to) - static_cast<double>(from)) / (now - then);
+}
+
+std::string last_evaluation(const std::string& run) {
+  constexpr size_t kMost = 32 << 20;
+  return last_line_with(run + "/metrics.ndjson", "\"evaluate\"", kMost);
+}
+
+void read_values(RunRecord& run) {
+  NewestValues values;
+  values.line(last_evaluation(run.path));
+  LineReader lines(run.path + "/metrics.ndjson", kNewestBytes);
+  lines.read({[] {}, [&](std::string_view text) { return values.line(text); }});
+  values.write_to(run);
+}
+
+double value_of(const RunRecord& run, const std::string& name) {
+  for (const auto& [key, value] : run.values)
+    if (key == name) return value;
+  return std::nan("");
+}
+
+std::vector<FoundRun> find_started(const std::string& folder) {
+  std::error_code error;
+  if (is_run(folder)) return {{fs::last_write_time(newest_environment(folder), error), folder}};
+  std::vector<FoundRun> found;
+  for (auto at = fs::recursive_directory_iterator(
+           folder, fs::directory_options::skip_permission_denied, error);
+       !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    std::error_code ignored;
+    if (!at->is_directory(ignored)) continue;
+    const std::string path = at->path().string();
+    if (!is_run(path)) continue;
+    found.push_back({fs::last_write_time(newest_environment(path), ignored), path});
+    at.disable_recursion_pending();
+  }
+  if (error)
+    throw CliError(kUsage, "[cli] the runs in '" + folder + "' cannot be listed: " +
+                               error.message() + "; name the folder of runs (run.out)");
+  std::sort(found.begin(), found.end(), [](const FoundRun& a, const FoundRun& b) {
+    return std::tie(a.started, a.path) < std::tie(b.started, b.path);
+  });
+  return found;
+}
+
+std::vector<std::string> find_runs(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (auto& [time, path] : find_started(folder)) paths.push_back(std::move(path));
+  return paths;
+}
+
+Json record_of(const RunRecord& run) {
+  Json values = Json::object();
+  for (const auto& [name, value] : run.values) values[name] = json_number(value);
+  return {{"run", run.path},
+          {"state", run.state},
+          {"step", run.step},
+          {"steps", run.steps},
+          {"started", run.started},
+          {"updated", run.updated},
+          {"seconds", run.seconds},
+          {"steps_per_s", run.steps_per_s},
+          {"host", run.host},
+          {"process", run.process},
+          {"device", run.device},
+          {"command", run.command},
+          {"overrides", run.overrides},
+          {"checkpoint", run.checkpoint},
+          {"message", run.message},
+          {"values", values}};
+}
+
+std::string plain(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
+std::string time_text(double unix_seconds) {
+  const auto seconds = static_cast<time_t>(unix_seconds);
+  tm local{};
+  char text[32] = "";
+  if (unix_seconds > 0 && localtime_r(&seconds, &local))
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
+  return text;
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 1) return strf("%.1f s", seconds);
+  if (seconds < 100) return strf("%.0f s", seconds);
+  if (seconds < 100 * 60) return strf("%.0f min", seconds / 60);
+  if (seconds < 48 * 3600) return strf("%.1f h", seconds / 3600);
+  return strf("%.1f d", seconds / 86400);
+}
+
+}  // namespace plait::cli

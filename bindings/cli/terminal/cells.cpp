@@ -1,0 +1,121 @@
+#include "bindings/cli/terminal/cells.hpp"
+
+#include <wchar.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace plait::cli {
+namespace {
+
+// A letter with the columns that it takes.
+struct Letter {
+  std::string text;
+  int columns;
+};
+
+// Decodes one code point of UTF-8 at `at` and moves behind it; -1 for what is none, byte by byte.
+int32_t decode(std::string_view text, size_t& at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(at);
+  const size_t size = first < 0x80             ? 1
+                      : (first & 0xE0) == 0xC0 ? 2
+                      : (first & 0xF0) == 0xE0 ? 3
+                      : (first & 0xF8) == 0xF0 ? 4
+                                               : 0;
+  constexpr int32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (size == 0 || at + size > text.size()) return ++at, -1;
+  int32_t code = size == 1 ? first : first & (0xFF >> (size + 1));
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return ++at, -1;
+    code = code << 6 | (byte(at + i) & 0x3F);
+  }
+  if (code < kLeast[size] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return ++at, -1;
+  at += size;
+  return code;
+}
+
+bool is_control(int32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+
+std::vector<Letter> letters_of(std::string_view text, bool utf8) {
+  std::vector<Letter> all;
+  for (size_t at = 0; at < text.size();) {
+    const size_t before = at;
+    const int32_t code = decode(text, at);
+    if (code < 0 || (code >= 0x80 && !utf8)) {
+      all.push_back({"?", 1});
+      continue;
+    }
+    // Format characters may turn the direction of what follows: they take no column either.
+    const int columns = is_control(code) ? -1 : wcwidth(static_cast<wchar_t>(code));
+    if (is_control(code))
+      all.push_back({" ", 1});
+    else if (columns < 0 || (columns == 0 && (code == 0xAD || (code >= 0x2000 && code < 0x2070))))
+      all.push_back({"?", 1});
+    else
+      all.push_back({std::string(text.substr(before, at - before)), columns});
+  }
+  return all;
+}
+
+int sum(const std::vector<Letter>& letters) {
+  int columns = 0;
+  for (const Letter& letter : letters) columns += letter.columns;
+  return columns;
+}
+
+}  // namespace
+
+int columns_of(std::string_view text, bool utf8) { return sum(letters_of(text, utf8)); }
+
+std::string cell(std::string_view text, int columns, bool utf8, Cut cut) {
+  std::vector<Letter> letters = letters_of(text, utf8);
+  if (columns <= 0) return "";
+  int used = sum(letters);
+  const bool cuts = used > columns;
+  const std::string mark = utf8 ? "…" : "~";
+  if (cut == Cut::kBegin) std::reverse(letters.begin(), letters.end());
+  while (used > columns - (cuts ? 1 : 0)) {
+    used -= letters.back().columns;
+    letters.pop_back();
+  }
+  if (cut == Cut::kBegin) std::reverse(letters.begin(), letters.end());
+  std::string all;
+  for (const Letter& letter : letters) all += letter.text;
+  if (!cuts) return all;
+  return cut == Cut::kBegin ? mark + all : all + mark;
+}
+
+std::string padded(std::string_view text, int columns, bool utf8, bool right, Cut cut) {
+  const std::string all = cell(text, columns, utf8, cut);
+  const std::string fill(static_cast<size_t>(std::max(columns - columns_of(all, utf8), 0)), ' ');
+  return right ? fill + all : all + fill;
+}
+
+std::string markup(std::string_view text) {
+  std::string all;
+  for (size_t at = 0; at < text.size();) {
+    const size_t before = at;
+    const int32_t code = decode(text, at);
+    if (code < 0 || code == 0xFFFE || code == 0xFFFF)
+      all += "\xEF\xBF\xBD";
+    else if (is_control(code))
+      all += ' ';
+    else if (code == '&')
+      all += "&amp;";
+    else if (code == '<')
+      all += "&lt;";
+    else if (code == '>')
+      all += "&gt;";
+    else if (code == '"')
+      all += "&quot;";
+    else if (code == '\'')
+      all += "&#39;";
+    else
+      all += text.substr(before, at - before);
+  }
+  return all;
+}
+
+}  // namespace plait::cli
