@@ -71,8 +71,7 @@ uint32_t CpuDevice::threads(const Options& o) {
 CpuDevice::CpuDevice(const Host&, const Options& o)
     : threads_(threads(o)),
       memory_(o.flag("huge_pages")),
-      binding_(static_cast<int>(threads_), o.integer("first_core"), bind_of(o)),
-      watched_(bind_of(o) != Bind::kNothing) {
+      binding_(static_cast<int>(threads_), o.integer("first_core"), bind_of(o)) {
   check_fork();
   computed_in.store(getpid());
   summary_ = std::to_string(threads_) + (threads_ == 1 ? " thread, " : " threads, ") +

@@ -8,7 +8,6 @@
 
 #include "plugins/devices/cpu/memory.hpp"
 #include "plugins/devices/cpu/peak.hpp"
-#include "plugins/devices/cpu/pool_watch.hpp"
 #include "plugins/devices/cpu/threads.hpp"
 
 namespace plait::cpu {
@@ -23,14 +22,8 @@ class CpuDevice {
   void info(plait_device_info& out) const;
   void* alloc(uint64_t bytes) { return memory_.alloc(bytes); }
   void free(void* p) noexcept { memory_.free(p); }
-  void enter() noexcept {
-    binding_.enter();
-    if (watched_) PoolWatch::own().check(static_cast<int>(threads_));
-  }
-  void leave() noexcept {
-    PoolWatch::own().leave();
-    binding_.leave();
-  }
+  void enter() noexcept { binding_.enter(); }
+  void leave() noexcept { binding_.leave(); }
   // Of f32, of f64, and of 16-bit types that are multiplied as f32.
   double peak_flops(uint32_t dtype) const { return measured_peak(dtype, threads_); }
 
@@ -38,8 +31,6 @@ class CpuDevice {
   uint32_t threads_;
   Memory memory_;
   Binding binding_;
-  // Threads of a host that asks for nothing belong to the host: their OpenMP settings stay.
-  bool watched_;
   std::string summary_;
 };
 

@@ -44,14 +44,6 @@ class CallerCores {
   } catch (...) {  // no memory for the entry
     return false;
   }
-  // The cores that a thread had before. False: it is not bound.
-  static bool find(pid_t thread, cpu_set_t& before) noexcept {
-    const std::lock_guard lock(mutex());
-    const auto at = entries().find(thread);
-    if (at == entries().end()) return false;
-    before = at->second.before;
-    return true;
-  }
   // True: no other device binds the thread any more, which gets `before` back.
   static bool leave(pid_t thread, cpu_set_t& before) noexcept {
     const std::lock_guard lock(mutex());
@@ -76,15 +68,6 @@ class CallerCores {
     return all;
   }
 };
-
-// How often a device has given cores back: a thread that was widened before is not narrowed after.
-std::atomic<uint64_t> times_left{0};
-struct Widened {
-  cpu_set_t bound{};
-  uint64_t times_left = 0;
-  bool is = false;
-};
-thread_local Widened widened;
 
 }  // namespace
 
@@ -116,7 +99,6 @@ Binding::Binding(int threads, int64_t first_core, Bind bind) : caller_(bind == B
 }
 
 void Binding::leave() noexcept {
-  times_left.fetch_add(1);
   const pid_t self = gettid();
   for (Bound& b : bound_) {
     if (!b.thread.load(std::memory_order_relaxed)) continue;
@@ -130,21 +112,6 @@ void Binding::leave() noexcept {
     b.thread.store({}, std::memory_order_relaxed);
   }
   count_.store(0, std::memory_order_relaxed);
-}
-
-void widen_caller() noexcept {
-  cpu_set_t before;
-  Widened& w = widened;
-  w.is = CallerCores::find(gettid(), before) &&
-         sched_getaffinity(0, sizeof(w.bound), &w.bound) == 0 &&
-         sched_setaffinity(0, sizeof(before), &before) == 0;
-  w.times_left = times_left.load();
-}
-
-void narrow_caller() noexcept {
-  if (widened.is && widened.times_left == times_left.load())
-    sched_setaffinity(0, sizeof(widened.bound), &widened.bound);
-  widened.is = false;
 }
 
 void Binding::enter_slow() noexcept {

@@ -55,10 +55,4 @@ class Binding {
   std::atomic<size_t> count_{0};
 };
 
-// While the pool of the calling thread pauses, that thread need not stay on the core to which a
-// device has bound it: it gets its former cores back, and the bound one afterwards. Nothing happens
-// to a thread that is not bound. [compute]
-void widen_caller() noexcept;
-void narrow_caller() noexcept;
-
 }  // namespace plait::cpu

@@ -3,7 +3,6 @@
 #include "plugins/devices/cpu/matmul/matmul.hpp"
 
 #include <doctest/doctest.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <array>
@@ -331,17 +330,6 @@ TEST_CASE("matmul: weights larger than a cache are read once for a few rows") {
     change(other);
     CHECK(!choose_matmul(other).kernel.starts_with("stream"));
   }
-}
-
-TEST_CASE("matmul: products are whole while the pool grants one thread of several") {
-  const int before = omp_get_max_active_levels();
-  omp_set_max_active_levels(0);
-  for (MatmulDesc d : {shape(64, 64, 64), shape(700, 520, 300), shape(3, 900, 500)}) {
-    d.threads = 3;
-    check_all(d);
-  }
-  CHECK(omp_get_max_active_levels() == 0);
-  omp_set_max_active_levels(before);
 }
 
 TEST_CASE("matmul: a value that is not a number reaches the result through relu") {

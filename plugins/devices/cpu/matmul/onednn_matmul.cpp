@@ -20,19 +20,11 @@ namespace {
 using dnnl::memory;
 
 // oneDNN takes the number of threads from the calling thread's OpenMP setting, both when it
-// prepares and when it runs. It divides the work among the threads for which it prepared, so a pause
-// of the pool (pool_watch.hpp), in which regions have one thread, must not reach it.
+// prepares and when it runs.
 class ThreadLimit {
  public:
-  explicit ThreadLimit(int threads)
-      : before_(omp_get_max_threads()), pauses_(omp_get_max_active_levels() == 0) {
-    set(threads);
-    if (pauses_) omp_set_max_active_levels(1);
-  }
-  ~ThreadLimit() {
-    set(before_);
-    if (pauses_) omp_set_max_active_levels(0);
-  }
+  explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) { set(threads); }
+  ~ThreadLimit() { set(before_); }
   ThreadLimit(const ThreadLimit&) = delete;
   ThreadLimit& operator=(const ThreadLimit&) = delete;
 
@@ -41,7 +33,6 @@ class ThreadLimit {
     if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
   }
   const int before_;
-  const bool pauses_;
 };
 
 memory::data_type type_of(Half half) {
