@@ -23,6 +23,14 @@ inline int choose_num_threads(uint32_t threads, double nanoseconds, int64_t part
       std::max<int64_t>(1, std::min({int64_t{threads}, static_cast<int64_t>(worthwhile), parts})));
 }
 
+// How many threads the next parallel region of the calling thread must have that needs n. The pool
+// never gets smaller: OpenMP ends the threads that a region does not need, and those that a later
+// one starts in their place take as long as a small kernel and are bound to the caller's core.
+inline int grow_pool(int n) noexcept {
+  thread_local int size = 0;
+  return size = std::max(size, n);
+}
+
 // Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer. An
 // exception that leaves a parallel region ends the process, so the first one is rethrown here.
 // One thread is the calling one: a region of its own would make a new team, on the heap.
@@ -34,10 +42,11 @@ void on_pool(int num_threads, const F& f) {
   }
   std::exception_ptr error;
   std::atomic_flag failed;
-#pragma omp parallel num_threads(num_threads)
+#pragma omp parallel num_threads(grow_pool(num_threads))
   {
+    const int thread = omp_get_thread_num(), all = std::min(num_threads, omp_get_num_threads());
     try {
-      f(omp_get_thread_num(), omp_get_num_threads());
+      if (thread < all) f(thread, all);
     } catch (...) {
       if (!failed.test_and_set()) error = std::current_exception();
     }

@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 
+#include "plugins/devices/cpu/parallel.hpp"
+
 namespace plait::cpu {
 namespace {
 
@@ -105,7 +107,8 @@ void Binding::leave() noexcept {
     cpu_set_t before;
     if (b.id && CallerCores::leave(b.id, before)) {
       sched_setaffinity(b.id, sizeof(before), &before);
-#pragma omp parallel num_threads(cores_.size()) if (b.id == self)
+      const int pool = b.id == self ? grow_pool(static_cast<int>(cores_.size())) : 1;
+#pragma omp parallel num_threads(pool) if (pool > 1)
       if (omp_get_thread_num() > 0) sched_setaffinity(0, sizeof(before), &before);
     }
     b.id = 0;
@@ -128,10 +131,12 @@ void Binding::enter_slow() noexcept {
   if (caller_ && CallerCores::enter(gettid())) own.id = gettid();
   const int* cores = cores_.data();
   const bool caller = own.id != 0;
-#pragma omp parallel num_threads(cores_.size())
+  const size_t own_cores = cores_.size();
+#pragma omp parallel num_threads(grow_pool(static_cast <int>(own_cores)))
   {
-    const int i = omp_get_thread_num();
-    if (i > 0 || caller) bind_self(cores[i]);
+    const auto i =
+        static_cast<size_t>(omp_get_thread_num());  // another device may have more threads
+    if (i < own_cores && (i > 0 || caller)) bind_self(cores[i]);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "plugins/devices/cpu/parallel.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <new>
@@ -24,6 +25,21 @@ TEST_CASE("ranges cover all elements once, on as many threads as there are") {
       });
       for (const auto& times : seen) CHECK(times == 1);
     }
+}
+
+TEST_CASE("a region of fewer threads keeps the others of the pool") {
+  const auto workers = [](int threads) {
+    std::vector<pid_t> ids(static_cast<size_t>(threads));
+    on_pool(threads, [&](int thread, int all) {
+      CHECK(all <= threads);
+      ids[static_cast<size_t>(thread)] = gettid();
+    });
+    return ids;
+  };
+  const std::vector<pid_t> before = workers(4), fewer = workers(2);
+  CHECK(fewer == std::vector<pid_t>(before.begin(), before.begin() + 2));
+  CHECK(workers(1).front() == before.front());
+  CHECK(workers(4) == before);
 }
 
 TEST_CASE("an exception on the pool is one of the caller, when all threads have returned") {
