@@ -42,12 +42,13 @@ std::string fault_of_classes(const plait_field& field, uint32_t k, const FieldTe
                              const FieldTexts& other) {
   const Texts mine = texts_of(own, PLAIT_TEXT_CLASS + k),
               its = texts_of(other, PLAIT_TEXT_CLASS + k);
-  if (mine.empty() || its.empty() || mine == its) return "";
+  const size_t i = first_difference(mine, its);
+  // Classes that one of them alone has, behind all others, change no number.
+  if (i == std::min(mine.size(), its.size())) return "";
   const Texts columns = texts_of(own, PLAIT_TEXT_COLUMN);
   const bool named = field.shape.ndim > 0 && k < columns.size();
   return "field '" + std::string(field.name) + "': class" +
-         described(named ? " of column '" + columns[k] + "'," : "", first_difference(mine, its),
-                   mine, its, own, other);
+         described(named ? " of column '" + columns[k] + "'," : "", i, mine, its, own, other);
 }
 
 // The category of a column of 0 and 1, with the " = " before its text; "": it is none.

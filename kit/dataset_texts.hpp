@@ -16,6 +16,11 @@ struct FieldTexts {
   std::function<const char*(uint32_t what, uint64_t index)> text_of;
 };
 
+// What to do about one, for messages.
+constexpr const char* kSameNumbers =
+    "take the classes from one file (`fit_on`) or list them (`classes`), name the columns in one "
+    "order (`input`), or give folders of images the same folders of classes";
+
 // The first contradiction: a class of another number, columns in another order, categories that are
 // columns of 0 and 1 and have other texts. "": there is none. A dataset without such texts
 // contradicts nothing, and columns may be called otherwise, as in a file without names.

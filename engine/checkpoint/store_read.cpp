@@ -179,12 +179,26 @@ std::unique_ptr<Checkpoint> open_hint(FileSystem& files, const std::string& path
   return std::make_unique<Checkpoint>(files, join_path(folder_of(path), name));
 }
 
-// "; it holds runs, such as 'runs/demo/NAME'"; "" if there are none. Names begin with their time.
+// A run directory in the folder, or in one inside it; "" if there is none. Names begin with their
+// time, so the last one is the newest.
+std::string newest_run(FileSystem& files, const std::string& folder, int levels) {
+  std::vector<std::string> names = files.list(folder);
+  std::sort(names.rbegin(), names.rend());
+  for (const std::string& name : names) {
+    const std::string inner = join_path(folder, name);
+    if (!files.is_folder(inner)) continue;
+    if (files.is_folder(join_path(inner, "ckpt"))) return inner;
+    if (levels > 1)
+      if (const std::string found = newest_run(files, inner, levels - 1); !found.empty())
+        return found;
+  }
+  return "";
+}
+
+// "; it holds runs, such as 'runs/demo/TIME'", or "".
 std::string runs_in(FileSystem& files, const std::string& folder) {
-  std::string newest;
-  for (const std::string& name : files.list(folder))
-    if (name > newest && files.is_folder(join_path(join_path(folder, name), "ckpt"))) newest = name;
-  return newest.empty() ? "" : "; it holds runs, such as '" + join_path(folder, newest) + "'";
+  const std::string run = newest_run(files, folder, 2);
+  return run.empty() ? "" : "; it holds runs, such as '" + run + "'";
 }
 
 }  // namespace

@@ -216,17 +216,33 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
             "batch.global = " + std::to_string(samples) + " or less");
 }
 
+namespace {
+
+// Whether an option of the dataset, or of one inside it, is the name of the field: `by = "key"`.
+bool is_named(const config::ItemConfig& item, const std::string& field) {
+  const auto& values = item.options.values();
+  return std::any_of(values.begin(), values.end(), [&](const config::OptionValue& v) {
+    return v.text == field || std::find(v.texts.begin(), v.texts.end(), field) != v.texts.end() ||
+           std::any_of(v.items.begin(), v.items.end(),
+                       [&](const auto& inner) { return is_named(*inner, field); });
+  });
+}
+
+}  // namespace
+
 void warn_unread_fields(const Plan& plan, const Tracer& train, const Tracer& evaluation, Log* log) {
   const Dataset* dataset = plan.dataset("train");
   if (!log || !dataset) return;
+  const config::DatasetConfig& config = *plan.experiment.dataset("train");
   for (const plait_field& f : dataset->fields()) {
-    if (f.role == PLAIT_FIELD_WEIGHT || train.field(f.name) != 0 || evaluation.field(f.name) != 0)
-      continue;
     const std::string name(f.name);
-    log->warn(plan.experiment.dataset("train")->origin.text() + ": nothing reads the field '" +
-              name +
-              "' of [data.train]; name it where it belongs, in `from` of a layer, loss or "
-              "metric or in an option of a layer, or leave it out");
+    // Samples have targets, whether they are learned or not.
+    if (f.role != PLAIT_FIELD_INPUT || train.field(f.name) != 0 || evaluation.field(f.name) != 0 ||
+        is_named(config, name))
+      continue;
+    log->warn(config.origin.text() + ": nothing reads the field '" + name +
+              "' of [data.train], so it has no effect; name it in `from`, or in the option of a "
+              "layer that takes such a field (documents, positions), or leave it out");
   }
 }
 

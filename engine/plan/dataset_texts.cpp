@@ -27,8 +27,7 @@ void check_numbers(const config::DatasetConfig& config, const Dataset& own, cons
       const std::string fault = kit::contradiction(field, texts(own, i), texts(other, k));
       if (fault.empty()) continue;
       problems.add(config.origin, config.path, fault,
-                   "numbers have to stand for the same in both: set `fit_on` of " + name_of(own) +
-                       " to the file of " + name_of(other) + ", or list the same `classes`");
+                   std::string("a number has to stand for the same in both: ") + kit::kSameNumbers);
     }
 }
 

@@ -112,10 +112,14 @@ std::unique_ptr<Graph> write_factors(PlanDraft& plan) {
     for (int64_t i = 0; i < model.n_weights; ++i)
       weights.push_back(
           g.persistent("weights", scalar, plan.loss_weights.at(model.first_weight + i)));
-    ValueId most = weights[0];
-    for (const ValueId w : weights) most = w == most ? most : binary(g, "max", most, w);
+    // Weights may be negative, such as advantages.
+    std::vector<ValueId> sizes;
+    for (const ValueId w : weights)
+      sizes.push_back(binary(g, "max", w, binary(g, "sub", g.constant(0), w)));
+    ValueId most = sizes[0];
+    for (size_t i = 1; i < sizes.size(); ++i) most = binary(g, "max", most, sizes[i]);
     for (size_t i = 0; i < weights.size(); ++i)
-      g.bind(g.apply1("select", {binary(g, "lt", g.constant(0), weights[i]),
+      g.bind(g.apply1("select", {binary(g, "lt", g.constant(0), sizes[i]),
                                  binary(g, "div", most, weights[i]), g.constant(0)}),
              loss_factor(plan, model, i));
     g.bind(most, model.weight_sum);

@@ -397,7 +397,7 @@ TracedStep write_generation(PlanDraft& plan, const Tracer& tracer,
   for (size_t m = 0; m < plan.models.size(); ++m)
     if (plan.models[m].name == plan.generation.model) source.output = tracer.results()[m].output;
   program::CachedProgram made = program::with_cache(*traced_graph(plan, tracer), source, inputs);
-  plan.generation.length_limits = std::move(made.length_limits);
+  plan.generation.length_limits.merge(made.length_limits);
   program::verify_after("with_cache", "generation", *made.graph);
 
   TracedStep w;

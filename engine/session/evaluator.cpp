@@ -114,7 +114,7 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
 
 // A loss that counts no weight, because all labels are ignored, adds nothing.
 double Evaluator::loss_of(size_t model, const std::vector<double>& totals) const {
-  const auto mean = [](const double* sums) { return sums[1] > 0 ? sums[0] / sums[1] : 0; };
+  const auto mean = [](const double* sums) { return sums[1] != 0 ? sums[0] / sums[1] : 0; };
   const double* state = totals.data() + 2 + 2 * c_.plan.models.size();
   bool separate = false;
   double sum = 0;

@@ -134,6 +134,15 @@ class Once(Files):
         self.assertIn("cannot write 'out.html': File too large", full.stderr)
         self.assertEqual((self.folder / "out.html").read_bytes(), before)
         self.assertEqual([path.name for path in self.folder.glob("out.html*")], ["out.html"])
+        os.chmod(self.folder / "out.html", 0o640)
+        (self.folder / "link").symlink_to("out.html")
+        (self.folder / "dangling").symlink_to("made.html")
+        for name in ("link", "dangling"):
+            self.expect(0, "board", "--html", name)
+            self.assertTrue((self.folder / name).is_symlink())
+        self.assertEqual(os.stat(self.folder / "out.html").st_mode & 0o777, 0o640)
+        self.assertEqual((self.folder / "made.html").read_bytes()[:15], b"<!DOCTYPE html>")
+        self.assertIn("<!DOCTYPE html>", self.expect(0, "board", "--html", "/dev/stdout").out)  # a pipe
         self.made("runs/none", [])
         (self.folder / "runs/none/metrics.ndjson").unlink()
         os.mkfifo(self.folder / "runs/none/metrics.ndjson")

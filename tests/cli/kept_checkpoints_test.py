@@ -91,6 +91,8 @@ class Kept(Case):
         others = self.expect(3, "checkpoint", "verify", "r", KEPT / "future", VERSIONS[0] / "one")
         self.assertIn("one: intact", others.out)
         self.assertEqual(others.out.count("not verified, its format is newer"), 2)
+        records = self.expect(3, "checkpoint", "verify", "r", "--json").records
+        self.assertEqual([r.get("state") for r in records if r["event"] == "checkpoint"].count("newer_format"), 1)
         self.assertIn(text, self.expect(0, "checkpoint", "ls", "r").out)
 
 

@@ -43,7 +43,9 @@ int main(int argc, char** argv) {
     workers.push_back(w);
   }
   const WatchResult result = watch(workers, settings);
-  const JobOutcome outcome = find_root_cause(result, reports.failures(), settings.grace);
+  LocalJob job;
+  job.grace = settings.grace;
+  const JobOutcome outcome = find_root_cause(result, reports.failures(), job);
   nlohmann::ordered_json codes = nlohmann::ordered_json::array();
   for (const ProcessExit& e : result.exits) codes.push_back(e.code);
   const nlohmann::ordered_json all = {{"codes", codes},

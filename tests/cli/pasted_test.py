@@ -81,8 +81,8 @@ class Pasted(Case):
         for command in records["next"][1:]:
             done = self.shell(command + (cut if command.startswith("plait run") else ""))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        shutil.copytree(self.folder / "data/tinyshakespeare", self.folder / "my data/tinyshakespeare")
-        spaced = self.expect(0, "new", "poet2", "--from", "shakespeare", "--json", "--data", "my data").records[0]["next"]
+        shutil.copytree(self.folder / "data/tinyshakespeare", self.folder / "my data/x/tinyshakespeare")
+        spaced = self.expect(0, "new", "poet2", "--from", "shakespeare", "--json", "--data", "my data/x").records[0]["next"]
         self.assertEqual(len(spaced), 3)
         for command in spaced[1:]:
             done = self.shell(command + (cut if command.startswith("plait run") else ""))

@@ -57,7 +57,7 @@ class Csv(Case):
         self.write("t.toml", toml)
         classes = ['data.train.classes=["ant","bee","cat"]', 'data.eval.classes=["ant","bee","cat"]']
         self.fails(2, ["check", "t.toml"], "t.toml:11:1: data.eval: field 'target': class 1 is 'cat' in [data.eval] (of 2) "
-                   "and 'bee' in [data.train] (of 3)", "set `fit_on` of [data.eval] to the file of [data.train]")
+                   "and 'bee' in [data.train] (of 3)", "take the classes from one file (`fit_on`)")
         self.fails(2, ["check", "t.toml", *classes], "field 'input': column 1 is 'colour = grey' in [data.eval] (of 3) "
                    "and 'colour = blue' in [data.train] (of 3)")
         self.fails(2, ["check", "t.toml", *classes, "data.train.encoding=id", "data.eval.encoding=id"],

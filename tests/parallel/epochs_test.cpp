@@ -1,4 +1,4 @@
-// Samples that differ from epoch to epoch: the same ones on every layout, behind a resumption, and
+// Samples that differ from epoch to epoch: the same ones on every layout, in a resumed run, and
 // through datasets that are made of others.
 #include <filesystem>
 #include <span>

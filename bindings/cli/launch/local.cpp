@@ -188,12 +188,14 @@ bool all_alike(const WatchResult& result, const std::vector<FailureReport>& repo
 }
 
 // Why ranks that were asked to stop did not save.
-std::string unsaved_text(const WatchResult& result, const std::vector<int>& unsaved, double grace) {
+std::string unsaved_text(const WatchResult& result, const std::vector<int>& unsaved,
+                         const LocalJob& job) {
+  if (!job.saves) return strf(" ended: signal %d asked for it", result.signal);
   if (result.second_signal) return " ended at once, without saving: a second signal arrived";
   for (const int rank : unsaved)
     if (result.exits[static_cast<size_t>(rank)].ended)
       return strf(" did not save within %g s and were killed; --grace SECONDS gives more time",
-                  grace);
+                  job.grace);
   return " ended before there was anything to save";
 }
 
@@ -209,7 +211,7 @@ std::string failure_text(const WatchResult& result, const std::vector<FailureRep
 }  // namespace
 
 JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureReport>& reports,
-                           double grace) {
+                           const LocalJob& job) {
   std::vector<int> failed, saved, unsaved;
   for (size_t i = 0; i < result.exits.size(); ++i) {
     const ProcessExit& e = result.exits[i];
@@ -230,7 +232,7 @@ JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureR
   }
   if (!unsaved.empty())
     return {128 + result.signal, -1,
-            "[launch] " + ranks_text(unsaved) + unsaved_text(result, unsaved, grace)};
+            "[launch] " + ranks_text(unsaved) + unsaved_text(result, unsaved, job)};
   return {saved.empty() ? kOk : kInterrupted, -1, ""};
 }
 
@@ -253,8 +255,7 @@ JobOutcome run_local(const LocalJob& job) {
     rendezvous.secret.close();
   };
   try {
-    return find_root_cause(watch(workers_of(job, rendezvous), settings), reports.failures(),
-                           job.grace);
+    return find_root_cause(watch(workers_of(job, rendezvous), settings), reports.failures(), job);
   } catch (const std::system_error& e) {
     throw CliError(kEnvironment, std::string("[launch] ") + e.what());
   }

@@ -13,6 +13,7 @@ struct LocalJob {
   int ranks = 1;
   std::vector<std::string> command;  // argv of each rank
   double grace = 60;
+  bool saves = true;  // ranks save on a signal
   std::function<void(std::string_view line)> relay;
 };
 
@@ -30,6 +31,6 @@ JobOutcome run_local(const LocalJob& job);
 
 // Finds the rank that failed first; used by run_local.
 JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureReport>& reports,
-                           double grace);
+                           const LocalJob& job);
 
 }  // namespace plait::cli

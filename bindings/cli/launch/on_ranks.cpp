@@ -39,13 +39,15 @@ void become_rank(Context& context, const RankInfo& own) {
   };
 }
 
-int launch(Context& context, const FileArguments& file, int64_t ranks, double grace) {
+int launch(Context& context, const FileArguments& file, int64_t ranks,
+           const RankedCommand& command) {
   Terminal& terminal = context.terminal;
   if (ranks > kMostLocalRanks)
     throw CliError(kUsage,
                    strf("[cli] [topology] asks for %lld ranks; plait starts %lld at most "
                         "on one machine: start them with torchrun, srun or mpirun on several",
-                        static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
+                        static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)) +
+                       command.other_way);
   terminal.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));
   LocalJob job;
   job.ranks = static_cast<int>(ranks);
@@ -54,7 +56,8 @@ int launch(Context& context, const FileArguments& file, int64_t ranks, double gr
   if (const auto word = std::find(job.command.rbegin(), job.command.rend(), file.given);
       file.is_copy() && word != job.command.rend())
     *word = file.path();
-  job.grace = grace;
+  job.grace = command.grace;
+  job.saves = command.saves;
   job.relay = [&terminal](std::string_view line) { terminal.relay(line); };
   const JobOutcome outcome = run_local(job);
   if (outcome.text.empty()) return outcome.code;
@@ -77,6 +80,16 @@ void tell_other_ranks(const Job& job, const char* text) noexcept {
   }
 }
 
+// A launcher may have started another number of processes than there are ranks.
+int work_as_rank(const RankedCommand& command, const Plan& plan, const RankInfo& own) {
+  try {
+    return command.work(plan, own);
+  } catch (const HostError& e) {
+    if (e.code() != PLAIT_ERR_STATE) throw;
+    throw HostError(e.code(), e.what() + command.other_way);
+  }
+}
+
 }  // namespace
 
 int on_ranks(Context& context, const FileArguments& file, const RankedCommand& command) {
@@ -93,7 +106,7 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
     if (!own.alone()) {
       const Plan plan(experiment, job);
       meets = true;
-      return command.work(plan, own);
+      return work_as_rank(command, plan, own);
     }
     ranks = ranks_of(Json::parse(experiment.describe()));
     if (ranks == 1) return command.work(Plan(experiment), own);
@@ -105,7 +118,7 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
     if (!meets) tell_other_ranks(job, e.what());
     throw;
   }
-  return launch(context, file, ranks, command.grace);
+  return launch(context, file, ranks, command);
 }
 
 }  // namespace plait::cli

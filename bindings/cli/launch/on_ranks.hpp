@@ -14,7 +14,9 @@ struct RankedCommand {
   std::function<void(const Experiment&)> inspect;
   // The command with the plan of this rank; its exit code.
   std::function<int(const Plan&, const RankInfo&)> work;
-  double grace = 60;  // seconds that ranks have to end after a signal
+  double grace = 60;      // seconds that ranks have to end after a signal
+  bool saves = true;      // on a signal, before it ends
+  std::string other_way;  // where processes are not as many as ranks: ends the message; may be ""
 };
 
 // A process that a launcher started is one rank. Otherwise an experiment of one rank runs here; one

@@ -64,14 +64,21 @@ class Verify {
       bar_.clear();
       if (e.code() == PLAIT_ERR_UNIMPLEMENTED) {
         if (!newer_) newer_ = std::current_exception();
+        record_unread(path, "newer_format");
         context_.terminal.line(plain(path) +
                                ": not verified, its format is newer than this engine");
       } else if (e.code() == PLAIT_ERR_NOT_FOUND) {
+        record_unread(path, "removed");
         context_.terminal.note("[checkpoint] " + path + " is not there any more");
       } else {
         throw;
       }
     }
+  }
+
+  void record_unread(const std::string& path, const char* state) {
+    context_.terminal.record(
+        {{"event", "checkpoint"}, {"checkpoint", path}, {"intact", nullptr}, {"state", state}});
   }
 
   void tell(const Json& done) {

@@ -32,17 +32,6 @@ std::string checkpoint_of(const EvalArguments& arguments) {
                  "directory; or a run directory as FILE; see plait eval --help");
 }
 
-// With --one-rank one process evaluates, whatever ranks the file asks for.
-FileArguments file_of(Context& context, const EvalArguments& arguments) {
-  FileArguments file = arguments.file;
-  if (!arguments.one_rank) return file;
-  Engine engine = context.open_engine();
-  const Experiment given = Experiment::read(engine, file.path(), file.overrides());
-  for (std::string& key : on_one_rank(Json::parse(given.describe())))
-    file.positional.push_back(std::move(key));
-  return file;
-}
-
 // Every rank takes part; the first one tells the result.
 int evaluate(Context& context, const EvalArguments& arguments, const std::string& checkpoint,
              const Plan& plan, const RankInfo& own) {
@@ -60,14 +49,29 @@ int evaluate(Context& context, const EvalArguments& arguments, const std::string
   return kOk;
 }
 
+// One process evaluates, whatever ranks the file asks for and whoever started it.
+int evaluate_alone(Context& context, const EvalArguments& arguments,
+                   const std::string& checkpoint) {
+  FileArguments file = arguments.file;
+  Engine engine = context.open_engine();
+  const Experiment given = Experiment::read(engine, file.path(), file.overrides());
+  for (std::string& key : on_one_rank(Json::parse(given.describe())))
+    file.positional.push_back(std::move(key));
+  const Plan plan(Experiment::read(engine, file.path(), file.overrides()));
+  return evaluate(context, arguments, checkpoint, plan, RankInfo{});
+}
+
 int eval(Context& context, const EvalArguments& arguments) {
   const std::string checkpoint = checkpoint_of(arguments);
+  if (arguments.one_rank) return evaluate_alone(context, arguments, checkpoint);
   RankedCommand command;
   command.inspect = [](const Experiment&) {};
   command.work = [&](const Plan& plan, const RankInfo& own) {
     return evaluate(context, arguments, checkpoint, plan, own);
   };
-  return on_ranks(context, file_of(context, arguments), command);
+  command.saves = false;
+  command.other_way = "; or evaluate in one process, with --one-rank";
+  return on_ranks(context, arguments.file, command);
 }
 
 }  // namespace

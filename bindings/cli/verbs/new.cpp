@@ -74,12 +74,6 @@ int list(Context& context) {
 // the verbs read themselves.
 std::string with_data_folder(const Context& context, std::string command) {
   if (context.data_folder().empty()) return command;
-  const std::string option = context.data.empty() ? "" : " --data " + shell_quoted(context.data);
-  const size_t at = command.find(" --data data");
-  if (at != std::string::npos)
-    command.replace(at, std::string(" --data data").size(), option);
-  else if (command.starts_with("plait data get "))
-    command += option;
   const std::string folder = context.data_folder() + "/";
   for (size_t in = 0; (in = command.find("data/", in)) != std::string::npos;) {
     const size_t begin = command.rfind(' ', in) + 1,
@@ -91,6 +85,12 @@ std::string with_data_folder(const Context& context, std::string command) {
     command.replace(begin, end - begin, made);
     in = begin + made.size();
   }
+  const std::string option = context.data.empty() ? "" : " --data " + shell_quoted(context.data);
+  const size_t at = command.find(" --data data");
+  if (at != std::string::npos)
+    command.replace(at, std::string(" --data data").size(), option);
+  else if (command.starts_with("plait data get "))
+    command += option;
   return command;
 }
 

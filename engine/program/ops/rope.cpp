@@ -46,12 +46,13 @@ bool shard_table(const Graph&, const Op& op, const std::vector<Placement>& have,
 }
 
 // With longrope a sequence has the angles of its own length, which may exceed `original` later, or
-// never.
+// never. A model without divisors for short sequences has those for long ones alone.
 void write_table_at(TableContext& u) {
   if (!u.op.in.empty()) return;
   Attrs attrs = u.op.attrs;
   const int64_t original = attrs.integer("original", 0), longest = attrs.integer("length", 0);
-  if (attrs.text("scaling", "none") == "longrope" && longest > original) {
+  if (attrs.text("scaling", "none") == "longrope" && longest > original &&
+      !attrs.text("factors", "").empty()) {
     attrs.set(attr("length", int64_t{0}));
     u.out = u.to.apply("rope_table", {u.positions, u.lengths(original)}, std::move(attrs));
   } else {

@@ -149,7 +149,7 @@ class Blend {
       const std::string fault = kit::contradiction(
           parts_[0].fields()[f], texts(parts_.back(), who, f), texts(parts_[0], "parts[0]", f));
       if (!fault.empty())
-        refuse(fault + "; set `fit_on` of all parts to one file, or list the same `classes`");
+        refuse(fault + "; " + kit::kSameNumbers);
     }
   }
 

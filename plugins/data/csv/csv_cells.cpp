@@ -52,7 +52,8 @@ std::string_view Cells::quoted() {
     const size_t end = text_.find('"', begin);
     if (end == std::string_view::npos)
       bad("the quote that opens here is never closed; close it, or double it for a literal one");
-    for (size_t i = begin; i < end; ++i) line_ += text_[i] == '\n';
+    for (size_t i = begin; i < end; ++i)
+      line_ += text_[i] == '\n' || (text_[i] == '\r' && text_[i + 1] != '\n');
     scratch_.append(text_, begin, end - begin);
     at_ = end + 1;
     if (at_ == text_.size() || text_[at_] != '"') break;

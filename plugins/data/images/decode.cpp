@@ -111,6 +111,11 @@ void check_pixels(const support::SourceFile& source, int64_t width, int64_t heig
   if (width < 1 || height < 1)
     source.bad(0, "the image has " + std::to_string(width) + " x " + std::to_string(height) +
                       " pixels, expected at least one" + kRemedy);
+  constexpr int64_t kMostSide = 1'000'000;  // scaling keeps one side of an image, or weights for it
+  if (std::max(width, height) > kMostSide)
+    source.bad(0, "the image has " + std::to_string(width) + " x " + std::to_string(height) +
+                      " pixels, expected at most " + std::to_string(kMostSide) +
+                      " on a side; cut it into several");
   if (width > max_pixels / height)
     source.bad(0, "the image has " + std::to_string(width) + " x " + std::to_string(height) +
                       " pixels, expected at most " + std::to_string(max_pixels) +

@@ -44,14 +44,14 @@ constexpr plait_option kImages[] = {
                  1),
         3),
     opt_bool("flip", "false",
-             "in training, mirror half of the images, left to right: others in each epoch, drawn "
-             "by seed"),
+             "in training, mirror half of the images, left to right; which ones differs from "
+             "epoch to epoch, by seed"),
     at_least(opt_int("seed", "0", "another seed flips other images"), 0),
     opt_texts("extensions", "[\"png\", \"jpg\", \"jpeg\"]",
               "endings of the files that are images, in capitals or not; other files are left out"),
     at_most(
         at_least(opt_int("max_pixels", "100000000",
-                         "pixels of an image in its file, at most: decoding takes up to 9 bytes "
+                         "pixels of an image in its file, at most: decoding takes up to 12 bytes "
                          "for each"),
                  1),
         1e10),
@@ -85,9 +85,10 @@ class Images {
     out.n_fields = 2;
     out.host_bytes = tree_.host_bytes();
     const uint64_t options[] = {
-        static_cast<uint64_t>(channels_),           static_cast<uint64_t>(target_.size.width),
+        static_cast<uint64_t>(channels_), static_cast<uint64_t>(target_.size.width),
         static_cast<uint64_t>(target_.size.height), static_cast<uint64_t>(target_.fit),
-        static_cast<uint64_t>(target_.shorter),     flip_ ? 1 + seed_ : 0};
+        static_cast<uint64_t>(target_.shorter)};
+    // Without flips: the samples are the same, and parts of them are compared by it.
     out.fingerprint = XXH3_64bits_withSeed(options, sizeof options, tree_.fingerprint());
   }
 
@@ -190,7 +191,13 @@ class Images {
     auto* image = static_cast<uint8_t*>(outs[0]);
     auto* label = static_cast<int32_t*>(outs[1]);
     const size_t size = static_cast<size_t>(channels_ * target_.size.width * target_.size.height);
-    for (const int64_t i : indices) {
+    for (size_t k = 0; k < indices.size(); ++k, image += size) {
+      const int64_t i = indices[k];
+      if (k > 0 && i == indices[k - 1]) {  // the empty places of a batch
+        std::copy_n(image - size, size, image);
+        label[k] = label[k - 1];
+        continue;
+      }
       if (i < 0 || i >= tree_.size())
         fail(PLAIT_ERR_INVALID, "[data.images] sample " + std::to_string(i) +
                                     " was asked for, there are " + std::to_string(tree_.size()));
@@ -204,8 +211,7 @@ class Images {
             resize(pixels, flipped(i), image);
           },
           "shrink the image");
-      image += size;
-      *label++ = tree_.label(i);
+      label[k] = tree_.label(i);
     }
   }
   static void take(const support::SourceFile& name, support::Bytes& bytes) {

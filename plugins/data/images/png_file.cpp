@@ -22,8 +22,6 @@ class Reader {
     png_set_read_fn(png_, this, on_read);
     // The size is checked with a message of our own, before there is memory for the pixels.
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    // Texts, profiles and the like: skipped, not unpacked.
-    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   }
   ~Reader() { png_destroy_read_struct(&png_, &info_, nullptr); }
   Reader(const Reader&) = delete;
@@ -31,6 +29,8 @@ class Reader {
 
   bool read_head() noexcept {
     if (setjmp(png_jmpbuf(png_))) return false;
+    // Texts, profiles and the like: skipped, not unpacked.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
     return true;
   }
@@ -60,14 +60,16 @@ class Reader {
   }
 
   [[noreturn]] void refuse(const support::SourceFile& source) const {
-    if (std::strcmp(text_, kNoMemory) == 0) throw std::bad_alloc();
+    for (const char* text : kNoMemory)
+      if (std::strcmp(text_, text) == 0) throw std::bad_alloc();
     source.bad(at_, ended_ ? std::string("the PNG data is truncated: the file has ") +
                                  std::to_string(file_.size()) + " bytes, expected more" + kRemedy
                            : std::string("damaged PNG data (") + text_ + ")" + kRemedy);
   }
 
  private:
-  static constexpr char kNoMemory[] = "Out of memory";
+  // Of libpng, and of what it says for zlib.
+  static constexpr const char* kNoMemory[] = {"Out of memory", "insufficient memory"};
 
   [[noreturn]] static void on_error(png_structp png, png_const_charp text) {
     auto* self = static_cast<Reader*>(png_get_error_ptr(png));

@@ -108,16 +108,18 @@ class Tree::Walk {
     struct stat s {};
     if (::stat(full(path).c_str(), &s) == 0) return s;
     if (errno == ENOENT && !is_image(name)) return std::nullopt;
+    const bool is_loose = errno == ENOENT || errno == ELOOP;
     refuse(full(path),
            std::string("cannot get its size: ") + std::strerror(errno) +
-               "; if it is a link, it leads to nothing or to itself: delete it",
-           errno == ENOENT || errno == ELOOP ? PLAIT_ERR_DATA : PLAIT_ERR_IO);
+               (is_loose ? "; if it is a link, it leads to nothing or to itself: delete it"
+                         : "; give this user the right to read the folder"),
+           is_loose ? PLAIT_ERR_DATA : PLAIT_ERR_IO);
   }
 
   // The folders of a class, in their order, with their images.
-  std::vector<Folder> folders_of(const std::string& name) {
+  std::vector<Folder> folders_of(const std::string& name, const struct stat& found) {
     folders_.clear();
-    visit(name, *status(name, name));
+    visit(name, found);
     std::sort(folders_.begin(), folders_.end(),
               [](const Folder& a, const Folder& b) { return a.path < b.path; });
     return std::move(folders_);
@@ -187,7 +189,7 @@ Tree::Tree(std::string root, const std::vector<std::string>& extensions) : root_
       refuse(root_ + "/" + name, "the name of the class is not UTF-8; rename the folder");
     classes_.push_back(name);
     first_.push_back(size());
-    for (const Walk::Folder& folder : walk.folders_of(name))
+    for (const Walk::Folder& folder : walk.folders_of(name, *found))
       for (const Walk::File& file : folder.files) {
         names_ += folder.path + "/" + file.name;
         begin_.push_back(names_.size());

@@ -107,7 +107,7 @@ Steps one(SplitterPtr step) {
 // The library's table of punctuation is that of Unicode 8: not what was added or changed since.
 constexpr const char* kPunctuationPattern =
     "(?![\u061D\u09FD-\u0A76\u0C77-\u0C84\u1B4E-\u1B4F\u1B7D-\u1B7F\u2E43-\u2E5D"
-    "\U00010EAD-\U00010F89\U000113D4-\U0001145D\U00011660-\U000116B9\U0001183B-\U00011FFF"
+    "\U00010D6E\U00010EAD-\U00010F89\U000113D4-\U0001145D\U00011660-\U000116B9\U0001183B-\U00011FFF"
     "\U00012FF1-\U00012FF2\U00016D6D-\U00016FE2\U0001E5FF-\U0001E95F])"
     "[\\p{P}$+<=>^`|~\u166D\U000111C9]";
 

@@ -126,7 +126,7 @@ TEST_CASE("what cannot be blended is said") {
   CHECK(contains(text_of(blend_of({kinds("d.csv", "x,y\n1,ant\n2,cat\n"),
                                    kinds("e.csv", "x,y\n1,bee\n2,cat\n3,ant\n")})),
                  "field 'target': class 1 is 'bee' in parts[1] (csv) (of 3) and 'cat' in parts[0] "
-                 "(of 2); set `fit_on` of all parts to one file"));
+                 "(of 2); take the classes from one file (`fit_on`)"));
   CHECK(contains(text_of(blend_of({a, "{type = \"cvs\"}"})),
                  "parts[1].type: unknown dataset 'cvs' (did you mean 'csv'?)"));
   CHECK(contains(text_of(blend_of({a, "{type = \"csv\", path = \"x\", bath = 1}"})),
