@@ -63,8 +63,9 @@ struct EntryPoint {
   std::string name;  // "train_step"
   std::string call;  // in messages: "a step", "a batch of an evaluation"
   Feed feed;         // all fields that its programs read; B 0: it is fed no samples
-  std::vector<Feed> stage_feeds = {};  // by stage of this rank: the fields that the stage reads
-  std::vector<Launch> launches = {};   // in order
+  // By stage of this rank, the fields that it reads; then those that count_weights reads.
+  std::vector<Feed> stage_feeds = {};
+  std::vector<Launch> launches = {};  // in order
   OpenCalls leaves = OpenCalls::kOthers;
 
   // Its programs, each once, in the order of their first launches.

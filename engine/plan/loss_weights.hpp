@@ -4,9 +4,9 @@
 //   loss = sum over i of weight_i * (L_i / W_i)
 // All micro-batches and replicas add to one gradient, so every W_i must be known before the first
 // backward pass. A step then begins with two further programs: count_weights adds up the weights of
-// each micro-batch, which depend on fields of the data alone, and loss_factors sums them over the
+// each micro-batch, which depend on no parameter, and loss_factors sums them over the
 // ranks and leaves
-//   W = max over i of W_i,  factor_i = W / W_i, or 0 where nothing counts
+//   W = max over i of |W_i|,  factor_i = W / W_i, or 0 where nothing counts
 // so that the forward pass computes sum over i of weight_i * L_i * factor_i, and the update divides
 // by W, as it divides by the weights of a model whose losses all count the same.
 #pragma once

@@ -33,7 +33,8 @@ struct Model {
   std::string name;
   bool trained = false;
   BufferRef loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
-  // Of several different weights that its losses count: see loss_weights.hpp. Else n_weights is 0.
+  // Of several different weights that its losses count, of which weight_sum is then the largest: see
+  // loss_weights.hpp. Else n_weights is 0.
   int64_t first_weight = 0, n_weights = 0;  // a range of Plan::loss_weights
   BufferRef loss, norm, finite;             // after the update program; finite is 1 or 0
   FlatBuffer squares;  // Σ g² of each parameter, where the forward_backward program leaves it
