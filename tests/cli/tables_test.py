@@ -187,6 +187,9 @@ class Split(Case):
                        "and [data.train] part \"train\" of the same samples by validation = 0.1, test = 0, seed = 0, by = \"\"",
                        "a sample may be in both; give both sections the same of these keys")
         self.expect(0, "check", "t.toml", "data.eval.seed=1", "data.train.seed=1")
+        by_key = self.expect(0, "check", "t.toml", "data.train.by=key", "data.eval.by=key", "data.train.validation=0.5", "data.eval.validation=0.5")
+        self.assertNotIn("nothing reads", by_key.err)
+        self.assertIn("nothing reads the field 'key' of [data.train]", self.expect(0, "check", "t.toml").err)
         # Of other samples, and twice the same part.
         self.write("u.toml", RUN + train + "[data.eval]\n" + data.format("validation", "b.csv") + "seed = 1\n" + MODEL)
         self.expect(0, "check", "u.toml")

@@ -148,6 +148,8 @@ TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are g
   )");
   rotated(longrope + "8");  // no sequence is longer
   CHECK(length_limits.empty());
+  rotated(R"(scaling: "longrope", long_factors: "2", original: 7)");  // none for short ones
+  CHECK(length_limits.empty());
   rotated("theta: 500.0");
   CHECK(length_limits.empty());
 }
