@@ -57,11 +57,11 @@ void write_npy(const std::string& path, const std::string& dims, const std::vect
 
 constexpr int kTexts = 40;
 
-// Texts of kIds ids each.
+// Texts of `length` ids each; `dims` are the extents of a text's targets.
 std::string texts(const Folder& folder, const std::vector<int>& ids, const std::string& dims,
-                  const std::vector<int>& targets) {
+                  const std::vector<int>& targets, int length = kIds) {
   const std::string n = std::to_string(kTexts) + ", ";
-  write_npy(folder / "ids.npy", n + std::to_string(kIds), ids);
+  write_npy(folder / "ids.npy", n + std::to_string(length), ids);
   write_npy(folder / "targets.npy", n + dims, targets);
   return "type = \"npy\"\ninput = \"" + (folder / "ids.npy") + "\"\ntarget = \"" +
          (folder / "targets.npy") + "\"\n";
@@ -290,6 +290,77 @@ layers = [
          R"( tie = {weight = "model.ids.weight"}},
 ]
 )" + kNextId;
+}
+
+namespace {
+
+// Texts of the small language models below. Two ids decide the next one, which is the label, but
+// for a quarter of the ids: attention has something to learn, and the loss stays above zero.
+constexpr int kVocabulary = 64, kLength = 12;
+std::string walks(const Folder& folder) {
+  Noise noise(21);
+  std::vector<int> ids, next_ids;
+  for (int i = 0; i < kTexts; ++i) {
+    int before = noise.below(kVocabulary), id = noise.below(kVocabulary);
+    for (int k = 0; k < kLength; ++k) {
+      const int next =
+          noise.below(4) == 0 ? noise.below(kVocabulary) : (3 * id + 5 * before + 1) % kVocabulary;
+      ids.push_back(id);
+      next_ids.push_back(next);
+      before = id;
+      id = next;
+    }
+  }
+  return texts(folder, ids, std::to_string(kLength), next_ids, kLength);
+}
+
+// How such models are trained as a rule: at a moderate rate, with a warm-up.
+constexpr char kRecipe[] = R"([loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.003
+beta2 = 0.95
+weight_decay = 0.1
+clip_grad_norm = 1.0
+groups = [{match = ["*.gain"], weight_decay = 0.0}]
+schedule = {type = "cosine", warmup_steps = 10, total_steps = 50, min_ratio = 0.1}
+)";
+
+}  // namespace
+
+std::string llama_model(const Folder& folder) {
+  return begin(5, walks(folder)) +
+         R"(
+[model]
+layers = [
+  {type = "embedding", name = "ids", vocabulary = 64, width = 32, std = 0.1},
+  {type = "decoder_block", name = "h", repeat = 3, depth = 3, heads = 4, kv_heads = 2, ffn = 80,)"
+         R"( mlp = "swiglu", norm = "rms_norm", rope = "half", std = 0.1, parallel = "heads"},
+  {type = "rms_norm", name = "norm"},
+  {type = "linear", name = "head", out = 64, bias = false, parallel = "column"},
+]
+)" + kRecipe;
+}
+
+std::string gpt2_model(const Folder& folder) {
+  return begin(6, walks(folder)) +
+         R"(
+[model]
+layers = [
+  {type = "embedding", name = "ids", vocabulary = 64, width = 32, std = 0.1},
+  {type = "positions", name = "positions", length = 12, std = 0.1},
+  {type = "dropout", p = 0.1},
+  {type = "decoder_block", name = "h", repeat = 3, depth = 3, heads = 4, bias = true,)"
+         R"( dropout = 0.1, attention_dropout = 0.1, std = 0.1,)"
+         R"( parallel = "heads"},
+  {type = "layer_norm", name = "norm"},
+  {type = "linear", name = "head", out = 64, bias = false, parallel = "column",)"
+         R"( tie = {weight = "model.ids.weight"}},
+]
+)" + kRecipe;
 }
 
 std::string mixed_model(const Folder& folder) {
