@@ -136,8 +136,17 @@ class Local(Ranks):
 
     def test_each_rank_has_its_cores(self):
         cores = len(os.sched_getaffinity(0))
+        most = int(os.environ.get("OMP_THREAD_LIMIT", cores))
         done = self.expect(0, "run", "t.toml", TWO, "run.steps=1")
-        self.assertIn(f"({max(1, cores // 2)} threads)", done.out)
+        self.assertIn(f"({min(max(1, cores // 2), most)} threads)", done.out)
+
+    def test_the_device_has_no_more_threads_than_openmp_grants(self):
+        done = self.expect(0, "run", "t.toml", "run.steps=1", "run.threads=3", env={"OMP_THREAD_LIMIT": "1"})
+        self.assertIn("(1 threads)", done.out)
+        self.assertIn("computes on 1 thread (OMP_THREAD_LIMIT allows no more, expected 3); raise or unset", done.out + done.err)
+        done = self.expect(0, "run", "t.toml", "run.steps=1", "run.threads=1", env={"OMP_THREAD_LIMIT": "1"})
+        self.assertIn("(1 threads)", done.out)
+        self.assertNotIn("OMP_THREAD_LIMIT", done.out + done.err)
 
     def test_what_is_wrong_is_said_once(self):
         for words, texts in ((["topology.data=3"], ["batch.global", "3"]), (["model.layers[0].out=0"], ["model.layers[0].out"]),

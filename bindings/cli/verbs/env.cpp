@@ -47,10 +47,11 @@ Json places_of(const Json& registry) {
 
 Json variables() {
   Json all = Json::object();
-  for (const char* name : {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "PLAIT_VERIFY",
-                           "PLAIT_RANK", "PLAIT_WORLD_SIZE", "PLAIT_LOCAL_RANK",
-                           "PLAIT_LOCAL_WORLD_SIZE", "PLAIT_RENDEZVOUS", "PLAIT_SECRET_FILE",
-                           "PLAIT_CONNECT_TIMEOUT", "PLAIT_TIMEOUT", "OMP_NUM_THREADS", "NO_COLOR"})
+  for (const char* name :
+       {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "PLAIT_VERIFY", "PLAIT_RANK",
+        "PLAIT_WORLD_SIZE", "PLAIT_LOCAL_RANK", "PLAIT_LOCAL_WORLD_SIZE", "PLAIT_RENDEZVOUS",
+        "PLAIT_SECRET_FILE", "PLAIT_CONNECT_TIMEOUT", "PLAIT_TIMEOUT", "OMP_NUM_THREADS",
+        "OMP_THREAD_LIMIT", "NO_COLOR"})
     if (const char* value = std::getenv(name)) all[name] = value;
   return all;
 }

@@ -1,5 +1,6 @@
 #include "plugins/devices/cpu/device.hpp"
 
+#include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +55,23 @@ Bind bind_of(const Options& o) {
   return bind == "all" ? Bind::kAll : bind == "workers" ? Bind::kWorkers : Bind::kNothing;
 }
 
+// What the option asks for, or all allowed cores.
+int64_t wanted_threads(const Options& o) {
+  const int64_t n = o.integer("threads");
+  return n > 0 ? std::min(n, kMostThreads) : static_cast<int64_t>(allowed_cores().size());
+}
+
+std::string count_of_threads(int64_t n) {
+  return std::to_string(n) + (n == 1 ? " thread" : " threads");
+}
+
+// Of the device's `threads`: whether there are fewer than wanted, and why.
+std::string limit_of(const Options& o, int64_t threads) {
+  const int64_t wanted = wanted_threads(o);
+  if (threads == wanted) return "";
+  return " (OMP_THREAD_LIMIT allows no more, expected " + std::to_string(wanted) + ")";
+}
+
 const char* isa_name(Isa isa) {
   return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "no avx2";
 }
@@ -62,20 +80,23 @@ const char* isa_name(Isa isa) {
 
 std::span<const plait_option> CpuDevice::options() { return kOptions; }
 
+// No region gets more threads than OpenMP's limit.
 uint32_t CpuDevice::threads(const Options& o) {
-  const int64_t n = o.integer("threads");
-  return static_cast<uint32_t>(n > 0 ? std::min(n, kMostThreads)
-                                     : static_cast<int64_t>(allowed_cores().size()));
+  return static_cast<uint32_t>(std::min<int64_t>(wanted_threads(o), omp_get_thread_limit()));
 }
 
-CpuDevice::CpuDevice(const Host&, const Options& o)
+CpuDevice::CpuDevice(const Host& host, const Options& o)
     : threads_(threads(o)),
       memory_(o.flag("huge_pages")),
       binding_(static_cast<int>(threads_), o.integer("first_core"), bind_of(o)) {
   check_fork();
   computed_in.store(getpid());
-  summary_ = std::to_string(threads_) + (threads_ == 1 ? " thread, " : " threads, ") +
-             isa_name(machine_isa()) + ", " + binding_.summary();
+  const std::string limit = limit_of(o, threads_);
+  summary_ = count_of_threads(threads_) + limit + ", " + isa_name(machine_isa()) + ", " +
+             binding_.summary();
+  if (!limit.empty() && o.integer("threads") > 0)
+    host.log(PLAIT_LOG_WARN, "[cpu] the device computes on " + count_of_threads(threads_) + limit +
+                                 "; raise or unset OMP_THREAD_LIMIT in the environment");
 }
 
 void CpuDevice::info(plait_device_info& out) const {

@@ -5,6 +5,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
 #include <dnnl.hpp>
 
@@ -20,11 +21,20 @@ namespace {
 using dnnl::memory;
 
 // oneDNN takes the number of threads from the calling thread's OpenMP setting, both when it
-// prepares and when it runs.
+// prepares and when it runs. It divides the work among the threads for which it prepared, and what a
+// region of fewer threads leaves out stays unwritten. So it prepares for no more than OpenMP's limit,
+// and OMP_DYNAMIC, which lets a busy machine grant fewer, must not reach it.
 class ThreadLimit {
  public:
-  explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) { set(threads); }
-  ~ThreadLimit() { set(before_); }
+  explicit ThreadLimit(int threads)
+      : before_(omp_get_max_threads()), dynamic_(omp_get_dynamic() != 0) {
+    set(std::min(threads, omp_get_thread_limit()));
+    if (dynamic_) omp_set_dynamic(0);
+  }
+  ~ThreadLimit() {
+    set(before_);
+    if (dynamic_) omp_set_dynamic(1);
+  }
   ThreadLimit(const ThreadLimit&) = delete;
   ThreadLimit& operator=(const ThreadLimit&) = delete;
 
@@ -33,6 +43,7 @@ class ThreadLimit {
     if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
   }
   const int before_;
+  const bool dynamic_;
 };
 
 memory::data_type type_of(Half half) {
