@@ -132,7 +132,9 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
     if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems)) {
       // That of training may be there for the shapes of what a host feeds.
       if (d.name != "train" && dataset->info().n_samples == 0)
-        problems.add(d.origin, d.path, "has no samples to evaluate",
+        problems.add(d.origin, d.path,
+                     "dataset '" + d.type + "' of plugin '" + dataset->plugin() +
+                         "' has no samples to evaluate",
                      "give it some, or leave it out");
       plan.datasets.push_back(std::move(dataset));
     }
