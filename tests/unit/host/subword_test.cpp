@@ -261,3 +261,29 @@ TEST_CASE("sentencepiece: a file that is no model") {
   CHECK(failure.code == PLAIT_ERR_DATA);
   CHECK(contains(failure.text, "SentencePiece cannot read it as a model"));
 }
+
+// SentencePiece follows the trie of such a table without a check.
+TEST_CASE("sentencepiece: a damaged table of normalization, and a file that is cut, say where") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  const std::string toml = "type = \"sentencepiece\"\npath = \"" + (folder / "m.model") + "\"";
+  const std::string whole = read(PLAIT_SOURCE_FOLDER "/tests/fuzz/corpus/sentencepiece/rules");
+  write(folder / "m.model", whole);
+  CHECK(host::encode(host::open_tokenizer(engine, toml), "AB") ==
+        host::encode(host::open_tokenizer(engine, toml), "ab"));
+  const size_t table = whole.find(std::string("\0\4\0\0", 4));  // 1024 bytes of trie
+  REQUIRE(table != whole.npos);
+  const auto failure = [&](const std::string& content) {
+    write(folder / "m.model", content);
+    return failure_of([&] { host::open_tokenizer(engine, toml); });
+  };
+  std::string damaged = whole;
+  damaged.replace(table + 4, 4, "\xFF\xFF\xFF\xFF");
+  const auto found = failure(damaged);
+  CHECK(found.code == PLAIT_ERR_DATA);
+  CHECK_MESSAGE(contains(found.text, "m.model', offset " + std::to_string(table) +
+                                         ": SentencePiece cannot read it as a model: its "
+                                         "precompiled_charsmap is damaged: a node of its trie"),
+                found.text);
+  CHECK(contains(failure(whole.substr(0, table + 100)).text, "longer than what holds it"));
+}
