@@ -40,6 +40,8 @@ class ByPattern : public Splitter {
     Join(const ByPattern& step, const Piece& piece, const PieceSink& to)
         : step_(step), piece_(piece), to_(to) {}
     void add(size_t begin, size_t end, bool match) {
+      if (match && step_.matched_ == Matched::kRefused)
+        throw Unmatched{piece_.text.substr(begin, end - begin)};
       const bool joins = begin_ < end_ && joins_last(match);
       const bool matched = match;
       if (!joins) {
@@ -56,6 +58,7 @@ class ByPattern : public Splitter {
     bool joins_last(bool match) const {
       switch (step_.matched_) {
         case Matched::kRemoved:
+        case Matched::kRefused:
         case Matched::kIsolated:
           return false;
         case Matched::kContiguous:

@@ -14,10 +14,16 @@ namespace plait::subword {
 // What becomes of the text that a pattern matches.
 enum class Matched {
   kRemoved,
+  kRefused,       // it is an error: Unmatched
   kIsolated,      // a piece of its own
   kWithPrevious,  // joins the piece before
   kWithNext,
   kContiguous  // neighbours join each other
+};
+
+// A text that Matched::kRefused refuses: a view of the piece.
+struct Unmatched {
+  std::string_view text;
 };
 
 // A piece of a text.
@@ -32,7 +38,7 @@ class Splitter {
  public:
   virtual ~Splitter() = default;
   // Hands on the pieces of `piece`, none empty, borrowed for the call.
-  // Errors: PatternError.
+  // Errors: PatternError, Unmatched.
   virtual void split(const Piece& piece, const PieceSink& to) const = 0;
 };
 using SplitterPtr = std::unique_ptr<const Splitter>;

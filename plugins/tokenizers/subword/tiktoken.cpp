@@ -86,7 +86,8 @@ class Reader {
     const std::string pattern(encoding_ ? encoding_->pattern : options_.text("pattern"));
     parts_.fingerprint = XXH3_64bits_withSeed(pattern.data(), pattern.size(), parts_.fingerprint);
     try {
-      parts_.splitters.push_back(split_by(Regex(pattern, Dialect::kPerl), Matched::kRemoved, true));
+      // The library leaves out what lies between the matches, without a word.
+      parts_.splitters.push_back(split_by(Regex(pattern, Dialect::kPerl), Matched::kRefused, true));
     } catch (const PatternError& e) {
       fail(PLAIT_ERR_UNIMPLEMENTED, "[tokenizer.tiktoken] " + std::string(e.what()));
     }

@@ -1,5 +1,6 @@
 #include "plugins/tokenizers/subword/tokenizer.hpp"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -99,6 +100,18 @@ void Tokenizer::encode(std::string_view text, uint32_t flags, IdWriter& to) cons
                              (at == text.npos ? "" : " at byte " + std::to_string(at)) +
                              " is no token, and the tokenizer has no unknown token; remove such "
                              "text, or take a tokenizer that knows all bytes");
+  } catch (const Unmatched& missed) {
+    // A view of `text`: what has a normalizer refuses no match.
+    const size_t at = static_cast<size_t>(missed.text.data() - text.data());
+    constexpr size_t kShown = 40;
+    size_t end = std::min(missed.text.size(), kShown);
+    while (end < missed.text.size() && (missed.text[end] & 0xC0) == 0x80) --end;
+    fail(PLAIT_ERR_DATA, "[" + parts_.who + "] the pattern does not match '" +
+                             kit::printable(missed.text.substr(0, end)) +
+                             (end < missed.text.size() ? "...'" : "'") + " at byte " +
+                             std::to_string(at) +
+                             ", which would be left out; remove such text, or end the pattern with "
+                             "|[\\s\\S], which matches every character");
   } catch (const PatternError& e) {
     fail(PLAIT_ERR_DATA, "[" + parts_.who + "] " + e.what());
   }

@@ -250,6 +250,29 @@ TEST_CASE("tiktoken: the encoding by the name of the file, and lines that are wr
                  "the special token 'x' has the id 0, which another token has"));
 }
 
+// The library tiktoken leaves such text out.
+TEST_CASE("tiktoken: text that the pattern does not match is an error, not lost") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  write(folder / "r.tiktoken", "YQ== 0\nYg== 1\nIA== 2\n");
+  const auto open = [&](const std::string& pattern) {
+    return host::open_tokenizer(engine, "type = \"tiktoken\"\npath = \"" + (folder / "r.tiktoken") +
+                                            "\"\npattern = '" + pattern +
+                                            "'\nspecials = [\"<|x|>\"]");
+  };
+  const auto letters = open("[ab]+");
+  CHECK(host::encode(letters, "ab<|x|>b") == std::vector<int32_t>{0, 1, 3, 1});
+  for (const auto& [text, says] : {std::pair{"ab<|x|>b a", "does not match ' ' at byte 8, which"},
+                                   {"<|x|>  ", "does not match '  ' at byte 5, which"},
+                                   {"  ab", "does not match '  ' at byte 0, which"}}) {
+    const auto failure = failure_of([&] { host::encode(letters, text); });
+    CHECK(failure.code == PLAIT_ERR_DATA);
+    CHECK_MESSAGE(contains(failure.text, says), failure.text);
+  }
+  const auto all = open("[ab]+|[\\s\\S]");  // as the message says
+  CHECK(host::encode(all, "ab<|x|>b a") == std::vector<int32_t>{0, 1, 3, 1, 2, 0});
+}
+
 TEST_CASE("sentencepiece: a file that is no model") {
   const host::Engine engine(host::new_engine(), plait_engine_close);
   const host::TempFolder folder;
