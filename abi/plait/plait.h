@@ -585,7 +585,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_profile(plait_ses
  * experiment.toml, ready to be read; weights.map.json, by which model.load reads the weights where
  * they are; and the files that belong to the model, as its tokenizer. `toml` (size bytes) holds the
  * type of the format and the options of that item: `type = "hf"`. Every tensor of the folder is
- * either in the map or known to be of no use. Returns JSON: {"schema": 1, "files" (paths),
+ * either in the map or known to be of no use, and its tokenizer opens, or is of a kind that no plugin
+ * knows, which is a warning in the log. Returns JSON: {"schema": 1, "files" (paths),
  * "parameters" (number), "bytes" (of the tensors, where they are)}; plait_text_free() frees it.
  * Errors: PLAIT_ERR_INVALID when `out` exists; PLAIT_ERR_CONFIG with all problems of the text;
  * PLAIT_ERR_NOT_FOUND and PLAIT_ERR_IO for a file; PLAIT_ERR_DATA for its content, or for tensors

@@ -1,11 +1,15 @@
 // Models of other libraries, and weights for them.
 #include <plait/format.h>
+#include <plait/tokenizer.h>
+
+#include <algorithm>
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/checkpoint/export_weights.hpp"
 #include "engine/format/format.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -47,6 +51,55 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
   return {checkpoint::export_by_map(from, made.map, model.name, o.dtype), std::move(made.files)};
 }
 
+// The [tokenizer] of an imported experiment, as a document of its own, its files where they are
+// now; empty if the experiment has none.
+config::Document tokenizer_of(FileSystem& files, const format::Description& made) {
+  const auto file = [&](const std::string& name) {
+    return std::find_if(made.files.begin(), made.files.end(),
+                        [&](const checkpoint::ExportFile& f) { return f.name == name; });
+  };
+  config::Problems problems;
+  config::Document document = config::Document::parse(file(format::kExperimentName)->content,
+                                                      format::kExperimentName, problems);
+  problems.raise_if_any();
+  config::Node table = document.root.find("tokenizer");
+  for (const std::string& key : table.keys()) {
+    const config::Node& value = table.find(key);
+    const auto copied =
+        value.is(config::NodeKind::kText) ? file(value.as_text()) : made.files.end();
+    if (copied != made.files.end() && !copied->copy_of.empty())
+      table.set(
+          key, config::Node::text(join_path(files.real_path("."), copied->copy_of), value.origin()),
+          value.origin());
+  }
+  document.root = std::move(table);
+  return document;
+}
+
+// Opens it, so that a damaged file is found at the import, not when text is generated. One of a
+// kind that no plugin knows is a warning: the model can be trained on ids that were made elsewhere.
+void try_tokenizer(const std::shared_ptr<EngineState>& state, const format::Description& made,
+                   const std::string& folder) {
+  const config::Document document = tokenizer_of(state->files, made);
+  if (!document.root) return;
+  try {
+    config::Problems problems;
+    const config::ItemConfig item =
+        config::load_one_item(PLAIT_KIND_TOKENIZER, document, *state->registry,
+                              {&state->files, state->data_folder, folder}, problems);
+    problems.raise_if_any();
+    const tokenizer::Tokenizer opened(item, shared_registry(state));
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_UNIMPLEMENTED && e.code() != PLAIT_ERR_CONFIG)
+      rethrow_with("[import] the tokenizer of '" + folder +
+                   "' cannot be opened; mend its file, or move it away to import the model alone");
+    const std::string& why = e.cause() ? e.cause()->text() : e.text();
+    state->log.warn("[import] the tokenizer of '" + folder + "' is not known (" +
+                    without_part(why) +
+                    "); the model learns from token ids alone, and generates no text");
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -85,7 +138,8 @@ plait_error* plait_model_import(plait_engine* engine, const char* toml, uint64_t
     const config::ItemConfig item =
         read_item(state, PLAIT_KIND_FORMAT, text_argument(toml, size, "toml"), "format");
     const format::Imported done = format::import_model(
-        state.files, format::Format(item, shared_registry(engine->state)), folder, out);
+        state.files, format::Format(item, shared_registry(engine->state)), folder, out,
+        [&](const format::Description& made) { try_tokenizer(engine->state, made, folder); });
     JsonWriter w;
     w.object().field("schema", 1).texts("files", done.files);
     w.field("parameters", done.parameters).field("bytes", done.bytes).end_object();

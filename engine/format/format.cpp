@@ -17,8 +17,6 @@
 namespace plait::format {
 namespace {
 
-constexpr char kExperimentName[] = "experiment.toml", kMapName[] = "weights.map.json";
-
 // Collects what a plugin writes. No exception may pass through the plugin: the first one waits
 // until it has returned.
 class Collector {
@@ -203,7 +201,8 @@ std::string model_json(const config::ModelConfig& model, const checkpoint::Check
 }
 
 Imported import_model(FileSystem& files, const Format& format, const std::string& folder,
-                      const std::string& out) {
+                      const std::string& out,
+                      const std::function<void(const Description&)>& check) {
   if (!files.is_folder(folder))
     fail_not_found(
         "[format] '" + folder +
@@ -215,6 +214,7 @@ Imported import_model(FileSystem& files, const Format& format, const std::string
   // The map is tried on the files before anything is written.
   const std::string map_text = checkpoint::tensor_map_text(made.map);
   const checkpoint::Weights weights(files, made.map.weights, made.map, kMapName);
+  if (check) check(made);
   made.files.push_back({kMapName, map_text, ""});
   Imported done;
   done.parameters = made.map.parameters.size();

@@ -4,6 +4,7 @@
 #include <plait/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "engine/plugin/registry.hpp"
 
 namespace plait::format {
+
+inline constexpr char kExperimentName[] = "experiment.toml", kMapName[] = "weights.map.json";
 
 // What a format says of a model.
 struct Description {
@@ -46,8 +49,9 @@ struct Imported {
   std::vector<std::string> files;  // paths
   uint64_t parameters = 0, bytes = 0;
 };
-// See plait_model_import().
+// See plait_model_import(). check: called before anything is written; what it throws is the result.
 Imported import_model(FileSystem& files, const Format& format, const std::string& folder,
-                      const std::string& out);
+                      const std::string& out,
+                      const std::function<void(const Description&)>& check = {});
 
 }  // namespace plait::format

@@ -7,6 +7,7 @@ import unittest
 from support import Case, ROOT
 
 HF = ROOT / "tests/golden/hf"
+TOKENIZER = json.dumps({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})
 TEXT = "it is a truth universally acknowledged that a model in possession of a good folder must be in want of a run. " * 12
 
 
@@ -58,12 +59,35 @@ class Import(Case):
     def test_tokenizer_goes_along(self):
         shutil.copytree(HF / "qwen2", self.folder / "model")
         for name in ("tokenizer.json", "tokenizer_config.json", "merges.txt", "chat_template.jinja", "generation_config.json"):
-            self.write(f"model/{name}", "{}")
+            self.write(f"model/{name}", TOKENIZER if name == "tokenizer.json" else "{}")
         self.write("model/README.md", "not copied")
         self.expect(0, "import", "hf", "model", "in")
         self.assertEqual(sorted(p.name for p in (self.folder / "in").iterdir()),
                          ["chat_template.jinja", "config.json", "experiment.toml", "generation_config.json", "merges.txt",
                           "tokenizer.json", "tokenizer_config.json", "weights.map.json"])
+
+    def test_tokenizer_is_tried(self):
+        """A damaged tokenizer is found by the import; one of a kind that is not known is a warning, as training needs none."""
+        for code, name, content, *says in (
+                (1, "tokenizer.json", TOKENIZER[:-9], "model/tokenizer.json', offset", "is the file complete?"),
+                (1, "tokenizer.json", TOKENIZER.replace('"a b"', '"b a"'), "key 'model.merges[0]': 'ba' is no token of the vocabulary"),
+                (1, "tokenizer.model", "no model", "model/tokenizer.model', offset", "SentencePiece cannot read it as a model"),
+                (2, "vocab.json", '{"a": 0}', "merges.txt': cannot open it")):
+            with self.subTest(name=name, content=content):
+                shutil.rmtree(self.folder / "model", ignore_errors=True)
+                shutil.copytree(HF / "llama", self.folder / "model")
+                self.write(f"model/{name}", content)
+                self.fails(code, ["import", "hf", "model", "x"],
+                           "the tokenizer of 'model' cannot be opened; mend its file, or move it away", *says)
+                self.assertFalse((self.folder / "x").exists())
+        (self.folder / "model/vocab.json").unlink()
+        self.write("model/tokenizer.json", TOKENIZER.replace("BPE", "WordPiece"))
+        done = self.expect(0, "import", "hf", "model", "x")
+        self.assertIn("warning: [import] the tokenizer of 'model' is not known (path '", done.err)
+        self.assertIn("key 'model.type': 'WordPiece' is not known; known are BPE, Unigram); the model learns from token ids alone",
+                      done.err)
+        self.write("model/tokenizer.json", TOKENIZER)
+        self.assertEqual(self.expect(0, "import", "hf", self.folder / "model", "y").err, "")
 
     def test_fine_tuned(self):
         """As examples/finetune says, with a tokenizer of characters: the model comes back, and has learned."""
