@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "kit/json_cursor.hpp"
 #include "plugins/support/json_file.hpp"
 #include "plugins/support/tensor_file.hpp"
 
@@ -41,13 +43,19 @@ support::Bytes bytes_of(const SourceFile& file, const std::string& tensor) {
   return in.read(*at);
 }
 
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "(" + text + ")";
+}
+
 }  // namespace
 
 Folder::Folder(const std::string& path) : path_(path) {
   const fs::path folder = path;
   if (is_file(folder / kWeights)) {
-    const support::TensorFile file(source(folder / kWeights));
-    for (const kit::SafetensorsEntry& entry : file.entries()) files_[entry.name] = kWeights;
+    read_header(kWeights);
+    for (const auto& [tensor, unused] : shapes_) files_[tensor] = kWeights;
     return;
   }
   if (!is_file(folder / kIndex))
@@ -58,18 +66,45 @@ Folder::Folder(const std::string& path) : path_(path) {
                   ? "; its weights are pickled: load it with the library and save it again, which "
                     "writes safetensors"
                   : "; give the folder of a model"));
-  const SourceFile file = source(folder / kIndex);
+  read_index((folder / kIndex).string());
+}
+
+void Folder::read_index(const std::string& path) {
+  const SourceFile file = source(path);
   support::in_memory(file, [&] {
     const support::Bytes bytes = support::read_file(file);
     const nlohmann::json json = support::parse_json(file, bytes.span());
     const support::JsonPlace map = support::JsonPlace(file, json, "")["weight_map"];
+    std::set<std::string> read;
     for (const auto& [tensor, unused] : map.object().items()) {
       const std::string name = map[tensor].text();
-      if (name.empty() || name.find('/') != std::string::npos)
-        map[tensor].bad("found '" + name + "', expected a file beside it, without a folder");
+      if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+          name.find('\0') != std::string::npos)
+        map[tensor].bad("found '" + kit::printable(name) +
+                        "', expected a file beside it, without a folder");
       files_[tensor] = name;
+      if (!is_file(fs::path(path_) / name))
+        map[tensor].bad("found '" + kit::printable(name) +
+                        "', which is no file beside it; copy the whole folder of the model");
+      if (read.insert(name).second) read_header(name);
     }
   });
+}
+
+void Folder::read_header(const std::string& name) {
+  const support::TensorFile file(source(fs::path(path_) / name));
+  for (const kit::SafetensorsEntry& entry : file.entries()) shapes_[entry.name] = entry.shape;
+}
+
+void Folder::check_shape(const std::string& tensor, const std::vector<int64_t>& shape) const {
+  const auto at = shapes_.find(tensor);
+  if (at == shapes_.end() || at->second == shape) return;  // what is missing, the engine names
+  const auto file = files_.find(tensor);
+  fail(PLAIT_ERR_DATA, "[format.hf] folder '" + path_ + "': config.json gives the tensor '" +
+                           tensor + "' the shape " + text_of(shape) + ", and " +
+                           (file == files_.end() ? "its file" : kit::printable(file->second)) +
+                           " has it with " + text_of(at->second) +
+                           "; take a config.json that belongs to these weights");
 }
 
 void Folder::check_equal(const std::string& a, const std::string& b) const {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace plait::hf {
 
@@ -17,10 +18,16 @@ class Folder {
   bool has(const std::string& tensor) const { return files_.contains(tensor); }
   // Errors: PLAIT_ERR_DATA unless both tensors have equal bytes.
   void check_equal(const std::string& a, const std::string& b) const;
+  // Errors: PLAIT_ERR_DATA if the folder has the tensor in another shape.
+  void check_shape(const std::string& tensor, const std::vector<int64_t>& shape) const;
 
  private:
+  void read_index(const std::string& path);
+  void read_header(const std::string& name);
+
   std::string path_;
-  std::map<std::string, std::string> files_;  // tensor -> file
+  std::map<std::string, std::string> files_;            // tensor -> file
+  std::map<std::string, std::vector<int64_t>> shapes_;  // of the tensors of all files
 };
 
 // Copies what belongs to a model beside weights and config.json, as far as it is there: tokenizer,

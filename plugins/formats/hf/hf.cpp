@@ -84,7 +84,9 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
       from.check_equal("lm_head.weight", prefix + embedding);
       out.ignore("lm_head.weight");
     }
-    hf::write_places(model, prefix, out);
+    hf::write_places(model, prefix, out, [&](const std::string& tensor, const auto& shape) {
+      from.check_shape(tensor, shape);
+    });
     for (const char* pattern : {"*.attn.bias", "*.attn.masked_bias", "*.rotary_emb.inv_freq"})
       out.ignore(pattern);
     out.file("experiment.toml",

@@ -256,8 +256,19 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
       {"llama", "num_hidden_layers", 3, "has no tensor 'model.layers.2."},
       {"llama", "tie_word_embeddings", true, "but their values differ; set tie_word_embeddings"},
       {"qwen2", "tie_word_embeddings", false, "has no tensor 'lm_head.weight'"},
-      {"phi3", "intermediate_size", 47, "no parameter has its row 94 of 96"},
-      {"phi3", "intermediate_size", 49, "it has 96 rows, the map takes rows 49 to 98"},
+      {"phi3", "intermediate_size", 47,
+       "config.json gives the tensor 'model.layers.0.mlp.gate_up_proj.weight' the shape (94, 32), "
+       "and model.safetensors has it with (96, 32); take a config.json that belongs to these"},
+      {"phi3", "num_key_value_heads", 4,
+       "'model.layers.0.self_attn.qkv_proj.weight' the shape (96,"},
+      {"llama", "vocab_size", 95, "'model.embed_tokens.weight' the shape (95, 32)"},
+      {"llama", "head_dim", 16, "'model.layers.0.self_attn.q_proj.weight' the shape (64, 32)"},
+      {"llama", "num_key_value_heads", 4,
+       "'model.layers.0.self_attn.k_proj.weight' the shape (32,"},
+      {"gpt2", "n_positions", 63, "'transformer.wpe.weight' the shape (63, 32)"},
+      {"gpt2", "n_inner", 100, "'transformer.h.0.mlp.c_fc.weight' the shape (32, 100)"},
+      {"qwen3", "intermediate_size", 40,
+       "and model-00001-of-00002.safetensors has it with (48, 32)"},
   };
   for (const Case& one : cases) {
     CAPTURE(one.key);
@@ -279,6 +290,41 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
   CHECK(refusal(scratch / "broken").find("it is no JSON there") != std::string::npos);
   fs::remove(scratch / "broken/config.json");
   CHECK(refusal(scratch / "broken").find("config.json': cannot open it") != std::string::npos);
+}
+
+TEST_CASE("a tokenizer of which no plugin is loaded is a warning") {
+  const Engine all;
+  plait_text* t = nullptr;
+  host::check(plait_engine_describe(all.get(), &t));
+  std::string plugin;
+  const json described = json::parse(host::take(t));
+  for (const json& one : described.at("registry").at("plugins"))
+    if (one.at("name") == "format-hf") plugin = one.at("path");
+  REQUIRE(!plugin.empty());
+  std::string lines;
+  plait_engine_options o{};
+  o.struct_size = sizeof o;
+  o.log = [](void* user, uint32_t, const char* text, uint64_t size) {
+    static_cast<std::string*>(user)->append(text, size).append("\n");
+  };
+  o.log_user = &lines;
+  o.log_level = PLAIT_LOG_WARN;
+  o.no_default_plugins = o.keep_plugins_loaded = 1;
+  const char* paths[] = {plugin.c_str()};
+  o.plugin_paths = paths;
+  o.n_plugin_paths = 1;
+  plait_engine* e = nullptr;
+  host::check(plait_engine_open(&o, &e));
+  const std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine(e, plait_engine_close);
+  const host::TempFolder scratch;
+  fs::copy(folder_of("llama"), scratch / "model");
+  write(scratch / "model/tokenizer.json", "{}");
+  const std::string from = scratch / "model", out = scratch / "out";
+  host::check(plait_model_import(e, kHf, PLAIT_NTS, from.c_str(), out.c_str(), &t));
+  host::take(t);
+  CAPTURE(lines);
+  CHECK(lines.find("[import] the tokenizer of '" + from + "' is not known (") != lines.npos);
+  CHECK(lines.find("unknown tokenizer 'hf'") != lines.npos);
 }
 
 TEST_SUITE_END();
