@@ -1,5 +1,6 @@
 """plait plan where ranks share the layers: stages, idle time, pictures; and the page of strategies that it makes."""
 
+import pathlib
 import re
 import unittest
 
@@ -81,6 +82,45 @@ class Plan(Case):
         self.assertEqual(again, one)
         error = self.expect(2, "plan", "t.toml", "--ir=updat").err
         self.assertIn("there is no program 'updat' (did you mean 'update'?); the plan has forward_backward, update, evaluate", error)
+
+    def test_types(self):
+        """The element types of all operands and results, an op a line, by program; low precision shows where it is."""
+        def rows(*words):
+            text = self.expect(0, "plan", "t.toml", *words, "--types").out
+            self.assertEqual(re.findall(r"^(\w+)$", text, re.M)[:3], ["forward_backward", "update", "evaluate"])
+            return [re.split(r" {2,}", line.strip()) for line in text.splitlines() if line.startswith("  ")]
+        full = rows()
+        kernels = [k for program in self.plan()["programs"] for k in program["kernels"]]
+        self.assertEqual([row[:2] for row in full], [[k["op"], k["scope"]] for k in kernels])
+        product = next(row for row in full if row[0] == "matmul")
+        self.assertEqual(product, ["matmul", "model.linear1", "f32 (16, 8) f32 (16, 8) f32 (16) -> f32 (16, 16)"])
+        loss = next(row for row in full if row[0] == "cross_entropy")
+        self.assertEqual(loss[2], "f32 (16, 3) i32 (16) -> f32 (16) f32 (16)")
+        self.assertFalse(any("bf16" in row[-1] for row in full))
+        low = rows("precision.compute=bf16")
+        products = [row[2] for row in low if row[0] == "matmul" and row[1] == "model.linear1"]
+        self.assertEqual(products[0], "bf16 (16, 8) bf16 (16, 8) f32 (16) -> bf16 (16, 16)")
+        self.assertEqual(products[1], "bf16 (16, 16) bf16 (16, 8) -> f32 (16, 8) f32 ()")  # the gradient of the weights
+        self.assertEqual(next(row[2] for row in low if row[0] == "cross_entropy"), "bf16 (16, 3) i32 (16) -> f32 (16) f32 (16)")
+        self.fails(2, ["plan", "t.toml", "--types", "--ir"], "--types", "--ir")
+
+    def test_low_products_without_instructions(self):
+        """What computes products of bf16: on a processor without instructions for them f32 does, which saves no time, and it is said."""
+        flags = pathlib.Path("/proc/cpuinfo").read_text().split()
+        large = TINY.replace("out = 16}", "out = 2048}").replace("shape = [8]", "shape = [2048]").replace("global = 16", "global = 512")
+        large = large.replace("samples = 200", "samples = 1024").replace("first = 200", "first = 1024")
+        without = {"PLAIT_BF16_PRODUCTS": "0"}
+        for toml in (TINY, large):
+            self.write("t.toml", toml)
+            done = self.expect(0, "plan", "t.toml", "precision.compute=bf16", env=without)
+            self.assertRegex(done.err, r"\[plan\] products of bf16 by kernel '\w+': .*widened to f32.*, so no faster than f32")
+            self.assertNotIn("products of bf16", self.expect(0, "plan", "t.toml", env=without).err)
+        if "avx2" in flags:
+            self.assertRegex(done.err, "kernel 'half': .*the processor has no AVX512_BF16 or AMX, or PLAIT_BF16_PRODUCTS is 0")
+        if "avx512_bf16" in flags:
+            own = self.expect(0, "plan", "t.toml", "precision.compute=bf16").err
+            self.assertIn("[plan] products of bf16 by kernel 'half': ", own)
+            self.assertNotIn("no faster than f32", own)
 
     def test_collectives(self):
         """Each with its kind, axis, bytes, name and, of a message, the other end: as records and in the rows that a person reads."""
