@@ -133,7 +133,7 @@ class Npz(Case):
         self.archive("a.npz", zipfile.ZIP_STORED)
         full, empty = 'type = "npz"\npath = "a.npz"\ninput = "images"\ntarget = "labels"\n', 'type = "npy"\ninput = "x.npy"\ntarget = "y.npy"\n'
         self.write("t.toml", RUN + "[data.train]\n" + full + "[data.eval]\n" + empty + MODEL)
-        self.fails(2, ["check", "t.toml"], "t.toml:10:1: data.eval: dataset 'csv' of plugin 'data-csv' has no samples to evaluate; give it some, or leave it out")
+        self.fails(2, ["check", "t.toml"], "t.toml:10:1: data.eval: dataset 'npy' of plugin 'data-npy' has no samples to evaluate; give it some, or leave it out")
         self.write("t.toml", RUN + "[data.train]\n" + empty + MODEL)
         said = self.plait("run", "t.toml")
         self.assertNotEqual(said.code, 0)

@@ -2,6 +2,7 @@
 
 #include <plait/plugin.hpp>
 
+#include "plugins/support/description_file.hpp"
 #include "plugins/support/json_file.hpp"
 
 namespace plait::hf {
@@ -22,14 +23,14 @@ std::string_view zephyr_or_tulu(std::string_view jinja) {
 
 std::string text_of(const std::filesystem::path& path) {
   const support::SourceFile file{"format.hf", "folder", path.string()};
-  const support::Bytes bytes = support::read_file(file);
+  const support::Bytes bytes = support::read_description(file);
   const auto span = bytes.span();
   return std::string(span.begin(), span.end());
 }
 
 std::string in_tokenizer_config(const std::filesystem::path& path) {
   const support::SourceFile file{"format.hf", "folder", path.string()};
-  const support::Bytes bytes = support::read_file(file);
+  const support::Bytes bytes = support::read_description(file);
   const nlohmann::json json = support::parse_json(file, bytes.span());
   const support::JsonPlace found = support::JsonPlace(file, json, "")["chat_template"];
   if (!found.value().is_array()) return found.text("");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kit/json_cursor.hpp"
+#include "plugins/support/description_file.hpp"
 #include "plugins/support/json_file.hpp"
 #include "plugins/support/tensor_file.hpp"
 
@@ -72,7 +73,7 @@ Folder::Folder(const std::string& path) : path_(path) {
 void Folder::read_index(const std::string& path) {
   const SourceFile file = source(path);
   support::in_memory(file, [&] {
-    const support::Bytes bytes = support::read_file(file);
+    const support::Bytes bytes = support::read_description(file);
     const nlohmann::json json = support::parse_json(file, bytes.span());
     const support::JsonPlace map = support::JsonPlace(file, json, "")["weight_map"];
     std::set<std::string> read;

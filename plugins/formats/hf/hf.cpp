@@ -12,6 +12,7 @@
 #include "plugins/formats/hf/read_layers.hpp"
 #include "plugins/formats/hf/write_config.hpp"
 #include "plugins/formats/hf/write_toml.hpp"
+#include "plugins/support/description_file.hpp"
 
 namespace {
 using namespace plait;
@@ -60,7 +61,7 @@ hf::Speech speech_of(const fs::path& folder, const support::JsonPlace& config, i
                                  (folder / "generation_config.json").string()};
   std::error_code ignored;
   if (fs::is_regular_file(file.path, ignored)) {
-    const support::Bytes bytes = support::read_file(file);
+    const support::Bytes bytes = support::read_description(file);
     const nlohmann::json json = support::parse_json(file, bytes.span());
     add_end_ids(support::JsonPlace(file, json, ""), vocabulary, speech);
   }
@@ -73,7 +74,7 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
   const support::SourceFile file{"format.hf", "folder",
                                  (fs::path(folder) / "config.json").string()};
   support::in_memory(file, [&] {
-    const support::Bytes bytes = support::read_file(file);
+    const support::Bytes bytes = support::read_description(file);
     const nlohmann::json json = support::parse_json(file, bytes.span());
     const support::JsonPlace config(file, json, "");
     const hf::Model model = hf::read_config(config);
@@ -115,7 +116,7 @@ void write(const Options& options, std::string_view text, const FormatOutput& ou
   if (!like.empty()) {
     const support::SourceFile file{"format.hf", "like", (fs::path(like) / "config.json").string()};
     support::in_memory(file, [&] {
-      const support::Bytes bytes = support::read_file(file);
+      const support::Bytes bytes = support::read_description(file);
       const nlohmann::json checked = support::parse_json(file, bytes.span());
       const std::string type = support::JsonPlace(file, checked, "")["model_type"].text();
       if (family.empty()) family = type;

@@ -1,6 +1,7 @@
 // tokenizer-sentencepiece: .model files, by the library SentencePiece itself.
 #include <plait/plugin.hpp>
 
+#include "plugins/support/description_file.hpp"
 #include "plugins/tokenizers/sentencepiece/model.hpp"
 
 namespace {
@@ -12,7 +13,7 @@ class SentencePiece : public sentencepieces::Model {
  public:
   SentencePiece(const Host&, const Options& o) {
     const support::SourceFile file{"tokenizer.sentencepiece", "path", std::string(o.text("path"))};
-    support::in_memory(file, [&] { read(file, support::read_file(file).span()); });
+    support::in_memory(file, [&] { read(file, support::read_description(file).span()); });
   }
 };
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "plugins/support/description_file.hpp"
 #include "plugins/tokenizers/subword/hf_parts.hpp"
 #include "plugins/tokenizers/subword/roles.hpp"
 
@@ -54,7 +55,7 @@ class Reader {
 
  private:
   support::Bytes bytes_of_file(const SourceFile& file) {
-    support::Bytes bytes = support::read_file(file);
+    support::Bytes bytes = support::read_description(file);
     parts_.fingerprint =
         XXH3_64bits_withSeed(bytes.data(), bytes.size(), parts_.fingerprint + kVersion);
     return bytes;
@@ -128,7 +129,7 @@ class Reader {
     const fs::path path = folder_ / "tokenizer_config.json";
     if (!is_file(path)) return;
     const SourceFile file{kWho, "path", path.string()};
-    const nlohmann::json json = parse_json(file, support::read_file(file).span());
+    const nlohmann::json json = parse_json(file, support::read_description(file).span());
     const JsonPlace root(file, json, "");
     root.object();
     for (const auto& [key, role] : kRoles) {

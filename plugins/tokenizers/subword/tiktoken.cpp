@@ -3,7 +3,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "plugins/support/file_bytes.hpp"
+#include "plugins/support/description_file.hpp"
 #include "plugins/tokenizers/subword/bpe.hpp"
 #include "plugins/tokenizers/subword/patterns.hpp"
 
@@ -78,7 +78,7 @@ class Reader {
   Parts read() {
     choose_encoding();
     support::in_memory(file_, [&] {
-      const support::Bytes bytes = support::read_file(file_);
+      const support::Bytes bytes = support::read_description(file_);
       read_ranks({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
       parts_.fingerprint = XXH3_64bits_withSeed(bytes.data(), bytes.size(), kVersion);
     });

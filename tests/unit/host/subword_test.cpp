@@ -2,6 +2,7 @@
 // tests/golden/tokenizers.json, and what is said about files that are wrong.
 #include <plait/tokenizer.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -309,4 +310,24 @@ TEST_CASE("sentencepiece: a damaged table of normalization, and a file that is c
                                          "precompiled_charsmap is damaged: a node of its trie"),
                 found.text);
   CHECK(contains(failure(whole.substr(0, table + 100)).text, "longer than what holds it"));
+}
+
+TEST_CASE("a file of a tokenizer that is far too large is refused before it is read") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  for (const auto& [type, name] : {std::pair{"hf", "tokenizer.json"},
+                                   {"tiktoken", "cl100k_base.tiktoken"},
+                                   {"sentencepiece", "m.model"}}) {
+    const std::string path = folder / name;
+    write(path, "");
+    std::filesystem::resize_file(path, (256u << 20) + 1);  // takes no space: it is sparse
+    const auto failure = failure_of([&] {
+      host::open_tokenizer(engine, std::string("type = \"") + type + "\"\npath = \"" + path + "\"");
+    });
+    CHECK(failure.code == PLAIT_ERR_DATA);
+    CHECK_MESSAGE(
+        contains(failure.text, std::string(name) + "': it has 268435457 bytes, expected at most "
+                                                   "268435456; is it the file that its name says?"),
+        failure.text);
+  }
 }
