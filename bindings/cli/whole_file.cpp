@@ -8,20 +8,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "bindings/cli/context.hpp"
 
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
-
-bool write_to(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  return static_cast<bool>(file);
-}
 
 bool write_all(int fd, const std::string& text) {
   for (size_t at = 0; at < text.size();) {
@@ -32,6 +24,17 @@ bool write_all(int fd, const std::string& text) {
       return false;
   }
   return true;
+}
+
+// Into what is there: a pipe, a device, or a file that cannot be replaced.
+bool write_to(const std::string& path, const std::string& text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool written = write_all(fd, text);
+  const int reason = errno;
+  const bool closed = close(fd) == 0;
+  if (!written) errno = reason;
+  return written && closed;
 }
 
 // A new file beside it, so that both are on one file system, with the permissions of the old one.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "plugins/tokenizers/sentencepiece/model.hpp"
+#include "tests/fuzz/encode.hpp"
 
 using namespace plait;
 
@@ -11,24 +12,10 @@ namespace {
 constexpr std::string_view kTexts[] = {"", "the cat sat on a mat", "  two  spaces ",
                                        "AB <sep>a<ctl>", "caf\u00E9 \u65E5\u672C \U0001F642\n\t"};
 
-std::vector<int32_t> encode(const sentencepieces::Model& model, std::string_view text) {
-  std::vector<int32_t> all;
-  IdWriter to(
-      [](void* user, const int32_t* ids, uint64_t n) -> uint32_t {
-        auto& list = *static_cast<std::vector<int32_t>*>(user);
-        list.insert(list.end(), ids, ids + n);
-        return 0;
-      },
-      &all);
-  model.encode(text, PLAIT_ENCODE_WRAP, to);
-  to.flush();
-  return all;
-}
-
 void try_text(const sentencepieces::Model& model, std::string_view text) {
   plait_tokenizer_info info{};
   model.info(info);
-  const std::vector<int32_t> ids = encode(model, text);
+  const std::vector<int32_t> ids = fuzz::encode(model, text);
   for (const int32_t id : ids)
     if (id < 0 || id >= info.vocabulary) std::abort();
   for (uint32_t i = 0; i < info.n_specials; ++i)

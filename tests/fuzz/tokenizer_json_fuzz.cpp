@@ -5,36 +5,23 @@
 
 #include "kit/valid_utf8.hpp"
 #include "plugins/tokenizers/subword/hf_parts.hpp"
+#include "tests/fuzz/encode.hpp"
 
 using namespace plait;
 
 namespace {
 
-std::vector<int32_t> encode(const subword::Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int32_t> all;
-  IdWriter to(
-      [](void* user, const int32_t* ids, uint64_t n) -> uint32_t {
-        auto& list = *static_cast<std::vector<int32_t>*>(user);
-        list.insert(list.end(), ids, ids + n);
-        return 0;
-      },
-      &all);
-  tokenizer.encode(text, PLAIT_ENCODE_WRAP, to);
-  to.flush();
-  return all;
-}
-
 void try_text(const subword::Tokenizer& tokenizer, std::string_view text) {
   std::string repaired;
   if (kit::replace_invalid(text, repaired).n > 0) text = repaired;
-  const std::vector<int32_t> ids = encode(tokenizer, text);
+  const std::vector<int32_t> ids = fuzz::encode(tokenizer, text);
   plait_tokenizer_info info{};
   tokenizer.info(info);
   for (const int32_t id : ids)
     if (id < 0 || id >= info.vocabulary) std::abort();
   BytesWriter nowhere([](void*, const char*, uint64_t) -> uint32_t { return 0; }, nullptr);
   tokenizer.decode(ids, 0, nowhere);
-  if (encode(tokenizer, text) != ids) std::abort();  // now from the cache of words
+  if (fuzz::encode(tokenizer, text) != ids) std::abort();  // now from the cache of words
 }
 
 }  // namespace

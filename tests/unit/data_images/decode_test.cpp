@@ -1,4 +1,4 @@
-// Decoded pixels beside those of Pillow, and files that are damaged or made to do harm.
+// Decoded pixels beside Pillow's, and files that are damaged or made to do harm.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>

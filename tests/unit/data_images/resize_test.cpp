@@ -1,4 +1,4 @@
-// Scaled images beside those of torchvision's transforms, number by number.
+// Scaled images beside the results of torchvision's transforms, number by number.
 #include <doctest/doctest.h>
 
 #include <algorithm>
