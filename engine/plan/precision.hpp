@@ -23,6 +23,7 @@ struct Precision {
   // rounded, see round_weights.hpp.
   bool low_weights = false;
   bool is_mixed() const { return low != 0; }
+  uint32_t products() const { return is_mixed() ? low : compute; }  // type of their operands
   uint32_t parameter_of(uint32_t ndim) const { return low_weights && ndim >= 2 ? low : parameter; }
 };
 

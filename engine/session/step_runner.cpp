@@ -238,7 +238,7 @@ double StepRunner::peak_flops() {
     const double given = c_.plan.experiment.run.peak_tflops * 1e12;
     const double one = given > 0 || c_.plan.flops_per_sample.masked == 0
                            ? given
-                           : c_.executor.device().peak_flops(c_.plan.precision.compute);
+                           : c_.executor.device().peak_flops(c_.plan.precision.products());
     peak_flops_ = one * c_.ranks.size();
   }
   return *peak_flops_;
