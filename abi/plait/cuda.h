@@ -18,10 +18,13 @@
  * end a capture. Pointers of prepare(), run() and plait_comm_setup remain valid until the device
  * and the queue are closed, which is after all kernels and groups.
  *
- * Threads. Any thread may read the structs. The context is current on the thread of each call of
- * prepare(), run() and release() of a kernel for the device; a call that changes it
- * restores it before it returns. A backend, and every thread that a plugin starts, makes it current
- * itself. Work is put on the stream only in a call that was given the queue, on the thread of that
+ * Threads. Any thread may read the structs. The context is current in run() of a kernel for the
+ * device, and, from open() to close(), on the thread that opened the device, where prepare() and
+ * release() are called. On a thread that opened several devices it is the context of the last one:
+ * prepare() and release() make theirs current there. All other functions of the device, on whatever
+ * thread, leave the context of the thread as they find it; so does every function of a kernel, a
+ * backend or a host that changes it. A backend, and every thread that a plugin starts, makes it
+ * current itself. Work is put on the stream only in a call that was given the queue, on the thread of that
  * call: in run() of a kernel, and in start() and finish() of a backend.
  *
  * Captures. The device records (device.h), in CUDA's thread-local mode. While the stream captures,

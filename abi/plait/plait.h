@@ -127,6 +127,12 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_describe(plait_eng
  * declares no attributes. plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_ops(plait_engine *engine, plait_text **json);
+/* Returns JSON: the devices of loaded plugins, in the order in which run.device = "auto" tries
+ * them: {"schema": 1, "devices": [{"name", "help", "plugin", "priority", "usable" (whether it can be
+ * opened on this machine with default options), "detail" (what it found, or what is missing)}]}.
+ * plait_text_free() frees it.
+ * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: may look for drivers] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_devices(plait_engine *engine, plait_text **json);
 /* Returns JSON: the metadata of a plugin file, read without loading it. plait_text_free() frees it.
  * Errors: PLAIT_ERR_NOT_FOUND when the file does not exist; PLAIT_ERR_PLUGIN when it is not an ELF
  * file or its note is malformed; PLAIT_ERR_IO when it cannot be read.

@@ -5,6 +5,7 @@
 #include "engine/capi/objects.hpp"
 #include "engine/config/declarations.hpp"
 #include "engine/plan/dataset_extension.hpp"
+#include "engine/plan/devices.hpp"
 #include "engine/plugin/inspect.hpp"
 #include "engine/program/op_reference.hpp"
 #include "engine/program/op_registry.hpp"
@@ -105,6 +106,15 @@ plait_error* plait_engine_ops(plait_engine* engine, plait_text** json) {
     const ApiCall call(*engine, "plait_engine_ops", "engine");
     const program::OpRegistry ops(*engine->state->registry);
     *json = new_text(program::op_json(ops.all()));
+  });
+}
+
+plait_error* plait_engine_devices(plait_engine* engine, plait_text** json) {
+  return guard_c([&] {
+    require(engine, "engine");
+    require(json, "json");
+    const ApiCall call(*engine, "plait_engine_devices", "engine");
+    *json = new_text(plan::devices_json(*engine->state->registry));
   });
 }
 

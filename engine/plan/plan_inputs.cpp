@@ -10,6 +10,7 @@
 #include "engine/data/sample_order.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/dataset_texts.hpp"
+#include "engine/plan/devices.hpp"
 #include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {
@@ -46,36 +47,22 @@ void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& 
 
 namespace {
 
-// Whether the device's probe() says yes; detail: what it found, or why not.
-bool probe(const Plan& plan, const PlanContext& context, const std::string& name,
-           std::string& detail) {
-  const plait_device_item& item = plan.registry->device(name);
-  constexpr size_t kSize = offsetof(plait_device_item, probe) + sizeof(item.probe);
-  if (item.struct_size < kSize || !item.probe) return true;
+bool probe_with_options(const Plan& plan, const PlanContext& context, const std::string& name,
+                        std::string& detail) {
   config::Problems wrong;  // of options; reported when the device is chosen
   const config::OptionSet options =
       config::device_options(plan.experiment, *plan.registry, name, context.resolver, wrong);
-  char text[512] = "";
-  const bool there =
-      call_plugin({plan.registry->plugin_of(&item), "probe", "device", name}, [&] {
-        return item.probe(plan.registry->host_of(&item), &options, text, sizeof text);
-      }) != 0;
-  detail = std::string(text, strnlen(text, sizeof text));
-  return there;
+  return probe_device(*plan.registry, name, options, detail);
 }
 
 // The device of the highest priority that can be opened here; "" and the reasons if there is none.
 std::string best_device(const Plan& plan, const PlanContext& context, std::string& refused) {
-  std::vector<std::string> names = plan.registry->devices();
-  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return plan.registry->device(a).priority > plan.registry->device(b).priority;
-  });
-  for (const std::string& name : names) {
+  for (const std::string& name : devices_by_priority(*plan.registry)) {
     std::string detail;
     const std::string plugin = plan.registry->plugin_of(&plan.registry->device(name));
     if (!is_allowed(plan, plugin))
       detail = "plugin '" + plugin + "' is not in plugins.allow";
-    else if (probe(plan, context, name, detail))
+    else if (probe_with_options(plan, context, name, detail))
       return name;
     refused += (refused.empty() ? "" : "; ") + name + ": " + detail;
     if (context.log) context.log->debug("[plan] device '" + name + "' is passed over: " + detail);

@@ -73,7 +73,7 @@ class Offers(Completion):
         self.assertEqual(self.names("run", "t.toml", "checkpoint.at_end="), ["checkpoint.at_end=true", "checkpoint.at_end=false"])
         self.assertEqual(self.names("run", "t.toml", "precision.compute=f"), ["precision.compute=f32", "precision.compute=f64", "precision.compute=f16"])
         self.assertEqual(self.names("run", "t.toml", "model.layers[0].parallel="), [f"model.layers[0].parallel={way}" for way in ("none", "column", "row")])
-        self.assertEqual(self.names("run", "t.toml", "run.device=c"), ["run.device=cpu"])
+        self.assertEqual(self.names("run", "t.toml", "run.device=cp"), ["run.device=cpu"])
         self.assertIn("topology.backend=auto", self.names("run", "t.toml", "topology.backend="))
         self.assertEqual(self.names("run", "t.toml", "optimizer.learning_rate="), ["optimizer.learning_rate=0.01"])
         self.assertEqual(self.names("run", "t.toml", "model.load="), [":files"])

@@ -15,17 +15,6 @@ namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
-Json devices_of(const Json& registry) {
-  Json all = Json::array();
-  for (const Json& plugin : registry.value("plugins", Json::array()))
-    for (const Json& item : plugin.value("items", Json::array()))
-      if (item.value("kind", "").find(".device/") != std::string::npos)
-        all.push_back({{"name", item.value("name", "")},
-                       {"help", item.value("help", "")},
-                       {"plugin", plugin.value("name", "")}});
-  return all;
-}
-
 // Folders in which plugin files were found, with the number of loaded ones.
 Json places_of(const Json& registry) {
   std::vector<std::string> order;
@@ -51,7 +40,8 @@ Json variables() {
        {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "PLAIT_VERIFY", "PLAIT_RANK",
         "PLAIT_WORLD_SIZE", "PLAIT_LOCAL_RANK", "PLAIT_LOCAL_WORLD_SIZE", "PLAIT_RENDEZVOUS",
         "PLAIT_SECRET_FILE", "PLAIT_CONNECT_TIMEOUT", "PLAIT_TIMEOUT", "OMP_NUM_THREADS",
-        "OMP_THREAD_LIMIT", "NO_COLOR"})
+        "OMP_THREAD_LIMIT", "NO_COLOR", "CUDA_VISIBLE_DEVICES", "PLAIT_CUDA_LIBRARIES",
+        "XDG_CACHE_HOME", "LD_LIBRARY_PATH"})
     if (const char* value = std::getenv(name)) all[name] = value;
   return all;
 }
@@ -84,7 +74,7 @@ Json facts(Context& context) {
           {"features", m.features},
           {"cores", m.cores},
           {"memory_bytes", m.memory},
-          {"devices", devices_of(registry)},
+          {"devices", Json::parse(engine.devices()).at("devices")},
           {"plugin_places", places_of(registry)},
           {"plugins", plugins},
           {"data_folder", context.data_folder()},
@@ -97,6 +87,13 @@ std::string words(const Json& list, const char* key) {
   for (const Json& one : list)
     all += (all.empty() ? "" : " ") + (key ? one.value(key, "") : one.get<std::string>());
   return all;
+}
+
+// "cuda: 1 GPU: NVIDIA H200", "cuda cannot be used: no NVIDIA driver: ...".
+std::string device_text(const Json& device) {
+  const std::string name = device.value("name", ""), detail = device.value("detail", "");
+  if (!device.value("usable", false)) return name + " cannot be used: " + detail;
+  return name + ": " + (detail.empty() ? device.value("help", "") : detail);
 }
 
 std::string job_text(const Json& job) {
@@ -119,7 +116,7 @@ void show(Terminal& t, const Json& f) {
   table.row({"cpu", f.value("cpu", "") + strf(", %d cores available", f.value("cores", 0))});
   table.row({"features", words(f["features"], nullptr)});
   table.row({"memory", bytes_text(f.value("memory_bytes", 0.0))});
-  table.row({"devices", words(f["devices"], "name")});
+  for (const Json& device : f["devices"]) table.row({"device", device_text(device)});
   for (const Json& place : f["plugin_places"])
     table.row({"plugins from", place.value("folder", "") + strf(" (%s): %d loaded, %d not",
                                                                 place.value("source", "").c_str(),

@@ -129,6 +129,10 @@ class Engine {
   std::string ops() const {
     return host_detail::text_of([&](plait_text** t) { return plait_engine_ops(get(), t); });
   }
+  // JSON: the devices of plugins, whether each can be used here, and why not.
+  std::string devices() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_engine_devices(get(), t); });
+  }
   // Writes the weights of a checkpoint to a file or folder; JSON: the files.
   std::string export_checkpoint(const std::string& checkpoint, const std::string& out,
                                 const ExportSettings& settings = {}) const {

@@ -78,6 +78,8 @@ std::vector<Call> of_engines(plait_engine* engine) {
        [](Output& o) { return plait_engine_open(&small_struct, o.as<plait_engine*>()); }},
       {"plait_engine_load", "no such file",
        [=](Output&) { return plait_engine_load(engine, "/nonexistent.so", n); }},
+      {"plait_engine_devices", "no engine",
+       [](Output& o) { return plait_engine_devices(nullptr, o.as<plait_text*>()); }},
       {"plait_engine_ops", "no engine",
        [](Output& o) { return plait_engine_ops(nullptr, o.as<plait_text*>()); }},
       {"plait_engine_describe", "no engine",
