@@ -5,6 +5,7 @@
 // the sample; with reset_positions "positions": how far from there a token is. All (T) i32.
 #include <algorithm>
 
+#include "kit/philox.hpp"
 #include "plugins/data/tokens/token_stream.hpp"
 #include "plugins/support/packing.hpp"
 
@@ -28,6 +29,10 @@ constexpr plait_option kTokens[] = {
                      "Samples overlap, so that labels have more tokens before them, and only the "
                      "last `stride` labels of each sample count, all of the first; 0: length"),
              0),
+    opt_bool(
+        "shift", "false",
+        "for training: each epoch cuts a stream at other places, its first sample begins up to "
+        "length - 1 tokens later; of a small text a model then sees more than one cut"),
     at_least(opt_int("documents_seed", "0",
                      "draws the order of the documents of a stream; 0: that of the file"),
              0),
@@ -47,6 +52,7 @@ class Tokens {
         length_(o.integer("length")),
         stride_(o.integer("stride") > 0 ? o.integer("stride") : length_),
         by_pieces_(o.text("pack") != "stream"),
+        shift_(o.flag("shift")),
         first_(o.flag("reset_attention")),
         positions_(o.flag("reset_positions")) {
     if (o.real("begin") >= o.real("end"))
@@ -60,6 +66,7 @@ class Tokens {
                                  "samples; set at " +
                                  o.origin("documents_seed"));
     check_stride(o);
+    check_shift(o);
     const int64_t in_file = stream_.size();
     stream_.keep(o.real("begin"), o.real("end"));
     if (o.integer("documents_seed") != 0)
@@ -73,7 +80,9 @@ class Tokens {
                "': " + std::to_string(stream_.size()) + " tokens (of " + std::to_string(in_file) +
                " in the file) are not enough for a sample: " +
                (by_pieces_ ? "no document has 2 tokens"
-                           : "expected " + std::to_string(length_ + 1) + ", one more than length") +
+                           : "expected " + std::to_string(needed()) +
+                                 (shift_ ? ", twice length, which leaves room for the largest shift"
+                                         : ", one more than length")) +
                "; use another part of the file or a smaller length");
     if (packing_.cut > 0)
       host.log(PLAIT_LOG_WARN, "[data.tokens] " + std::to_string(packing_.cut) + " of " +
@@ -98,6 +107,19 @@ class Tokens {
   }
 
   void read(std::span<const int64_t> indices, void* const* outs) const {
+    read_all(0, indices, outs);
+  }
+  void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs) const {
+    read_all(shift_ ? shift_of(epoch) : 0, indices, outs);
+  }
+
+ private:
+  struct Sample {
+    int32_t *tokens = nullptr, *labels = nullptr;    // (T)
+    int32_t *first = nullptr, *positions = nullptr;  // (T); not wanted: nullptr
+  };
+
+  void read_all(int64_t shift, std::span<const int64_t> indices, void* const* outs) const {
     for (size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0 || indices[i] >= n_samples())
         fail(PLAIT_ERR_INVALID, "[data.tokens] sample " + std::to_string(indices[i]) +
@@ -114,20 +136,25 @@ class Tokens {
       if (by_pieces_)
         read_pieces(indices[i], sample);
       else
-        read_stream(indices[i], sample);
+        read_stream(indices[i], shift, sample);
     }
   }
 
- private:
-  struct Sample {
-    int32_t *tokens = nullptr, *labels = nullptr;    // (T)
-    int32_t *first = nullptr, *positions = nullptr;  // (T); not wanted: nullptr
-  };
+  // In [0, length), as if drawn.
+  int64_t shift_of(int64_t epoch) const {
+    constexpr uint64_t kKey = 0x746f6b656e73;  // of this purpose alone
+    return static_cast<int64_t>(kit::philox(static_cast<uint64_t>(epoch), 0, kKey)[0] %
+                                static_cast<uint64_t>(length_));
+  }
+
+  // Tokens of a stream that has one sample. With `shift` it has room behind it for the largest one,
+  // so that there are as many samples in every epoch.
+  int64_t needed() const { return shift_ ? 2 * length_ : length_ + 1; }
 
   int64_t n_samples() const {
     if (by_pieces_) return packing_.samples();
-    const int64_t pairs = stream_.size() - 1;
-    return pairs < length_ ? 0 : (pairs - length_) / stride_ + 1;
+    const int64_t others = stream_.size() - needed();
+    return others < 0 ? 0 : others / stride_ + 1;
   }
   void check_stride(const Options& o) const {
     if (o.integer("stride") == 0) return;
@@ -141,14 +168,23 @@ class Tokens {
       fail(PLAIT_ERR_CONFIG, given + ", which leaves out tokens; expected at most length, " +
                                  std::to_string(length_) + "; set at " + o.origin("stride"));
   }
+  void check_shift(const Options& o) const {
+    if (!shift_ || (!by_pieces_ && stride_ == length_)) return;
+    fail(PLAIT_ERR_CONFIG,
+         std::string("[data.tokens] shift is true, with ") +
+             (by_pieces_ ? "pack = \"" + std::string(o.text("pack")) +
+                               "\", where samples are documents; use pack = \"stream\""
+                         : "a stride; leave one of them out") +
+             "; set at " + o.origin("shift"));
+  }
   void add_field(const char* name, uint32_t role) {
     fields_.push_back({name, role, 0, Shape({length_}, PLAIT_I32).raw()});
   }
   void make_fingerprint(const Options& o) {
-    std::string decides = std::to_string(length_) + " " + std::to_string(stride_) + " " +
-                          std::string(o.text("pack")) + " " +
-                          std::to_string(o.integer("documents_seed")) + " " +
-                          std::to_string(first_) + std::to_string(positions_);
+    std::string decides =
+        std::to_string(length_) + " " + std::to_string(stride_) + " " +
+        std::string(o.text("pack")) + " " + std::to_string(o.integer("documents_seed")) + " " +
+        std::to_string(first_) + std::to_string(positions_) + (shift_ ? " shift" : "");
     const double share[] = {o.real("begin"), o.real("end")};
     decides.append(reinterpret_cast<const char*>(share), sizeof share);
     fingerprint_ = XXH3_64bits_withSeed(decides.data(), decides.size(), stream_.fingerprint());
@@ -162,8 +198,8 @@ class Tokens {
     }
   }
 
-  void read_stream(int64_t i, const Sample& s) const {
-    const int64_t begin = i * stride_;
+  void read_stream(int64_t i, int64_t shift, const Sample& s) const {
+    const int64_t begin = i * stride_ + shift;
     stream_.read(begin, length_, s.tokens);
     std::copy(s.tokens + 1, s.tokens + length_, s.labels);
     stream_.read(begin + length_, 1, s.labels + length_ - 1);
@@ -205,7 +241,7 @@ class Tokens {
 
   data::tokens::TokenStream stream_;
   int64_t length_, stride_;
-  bool by_pieces_, first_, positions_;
+  bool by_pieces_, shift_, first_, positions_;
   Packing packing_;
   std::vector<plait_field> fields_;
   uint64_t fingerprint_ = 0;

@@ -107,6 +107,50 @@ TEST_CASE("tokens of a stream that see their own document alone") {
   CHECK(first.d.field(2) == "first");
 }
 
+TEST_CASE("shift cuts a stream at other places in each epoch, and within it") {
+  Documents one(1);
+  for (int64_t t = 0; t < 100; ++t) one[0].push_back(t);
+  const Open o(one, {{"length", "8"}, {"shift", "true"}});
+  const int64_t n = o.d.info().n_samples;
+  CHECK(n == 11);  // (99 - 7 - 8) / 8 + 1
+  std::set<int32_t> seen;
+  for (int64_t epoch = 0; epoch < 40; ++epoch) {
+    const Ids tokens = o.d.read<int32_t>(0, o.all(), epoch);
+    const Ids labels = o.d.read<int32_t>(1, o.all(), epoch);
+    seen.insert(tokens[0]);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      CHECK(tokens[i] == tokens[0] + static_cast<int32_t>(i));
+      CHECK(labels[i] == tokens[i] + 1);
+    }
+    CHECK(o.d.read<int32_t>(0, {n - 1}, epoch)[0] == tokens[0] + 8 * (n - 1));
+  }
+  CHECK(*seen.begin() == 0);
+  CHECK(*seen.rbegin() == 7);
+  CHECK(seen.size() == 8);
+  CHECK(o.read("tokens")[0] == 0);  // without an epoch, as in an evaluation
+  const Open plain(one, {{"length", "8"}});
+  CHECK(plain.d.read<int32_t>(0, {0}, 3)[0] == 0);
+  CHECK(plain.d.info().fingerprint != o.d.info().fingerprint);
+  CHECK_THROWS_WITH(Open(kThree, {{"length", "4"}, {"shift", "true"}, {"stride", "2"}}),
+                    doctest::Contains("leave one of them out"));
+  CHECK_THROWS_WITH(Open(kThree, {{"length", "4"}, {"shift", "true"}, {"pack", "\"none\""}}),
+                    doctest::Contains("shift is true, with pack"));
+}
+
+TEST_CASE("shift needs twice length") {
+  Documents one(1);
+  for (int64_t t = 0; t < 15; ++t) one[0].push_back(t);
+  const fake::Options::Given given{{"length", "8"}, {"shift", "true"}};
+  CHECK_THROWS_WITH(Open(one, given),
+                    doctest::Contains("15 tokens (of 15 in the file) are not enough for a sample: "
+                                      "expected 16, twice length"));
+  one[0].push_back(15);
+  const Open o(one, given);
+  CHECK(o.d.info().n_samples == 1);
+  for (int64_t epoch = 0; epoch < 40; ++epoch)
+    CHECK(o.d.read<int32_t>(1, {0}, epoch)[7] == o.d.read<int32_t>(0, {0}, epoch)[0] + 8);
+}
+
 TEST_CASE("tokens of a stream with a stride: each label counts once, after more tokens") {
   const Open o(kThree, {{"length", "4"}, {"stride", "2"}});
   CHECK(o.d.info().n_samples == 4);
