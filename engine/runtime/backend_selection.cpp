@@ -17,6 +17,17 @@ bool fits(const plan::Plan& plan, const plait_comm_item& item, GroupMemory memor
   return memory != GroupMemory::kDevice;
 }
 
+// Whether the backend can be the one behind a staged group.
+bool stages(const plait_comm_item& item, GroupMemory memory) {
+  return memory == GroupMemory::kDevice && !item.device;
+}
+
+// Whether `one` is to be preferred.
+bool is_nearer(const plait_comm_item& one, const plait_comm_item& other, GroupMemory memory) {
+  if (stages(one, memory) != stages(other, memory)) return !stages(one, memory);
+  return one.reach < other.reach;
+}
+
 // Whether topology.backend names the backend; otherwise that of the smallest reach is chosen.
 bool is_named(const plan::Plan& plan, GroupMemory memory) {
   if (plan.backend == "auto") return false;
@@ -24,13 +35,14 @@ bool is_named(const plan::Plan& plan, GroupMemory memory) {
          fits(plan, plan.registry->comm(plan.backend), memory);
 }
 
-// The backend of the smallest reach that connects all members and communicates this memory.
+// The backend of the smallest reach that connects all members and communicates this memory; one for
+// host memory if none communicates that of the device.
 const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
                                       std::span<const int32_t> members, GroupMemory memory,
                                       const std::set<std::string>& passed_over) {
   if (is_named(plan, memory)) {
     const plait_comm_item& item = plan.registry->comm(plan.backend);
-    if (fits(plan, item, memory)) return item;
+    if (fits(plan, item, memory) || stages(item, memory)) return item;
     fail_config(
         "[topology] backend '" + plan.backend + "' (topology.backend) exchanges " +
         (item.device ? std::string("memory of device '") + item.device + "'" : "host memory") +
@@ -52,10 +64,11 @@ const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<
            strf("[plugin %s] backend '%s' says it reaches %u, expected "
                 "PLAIT_COMM_REACH_*",
                 plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
-    if (!fits(plan, item, memory) || item.reach < needed || passed_over.contains(name) ||
+    const bool usable = fits(plan, item, memory) || stages(item, memory);
+    if (!usable || item.reach < needed || passed_over.contains(name) ||
         !plan::is_allowed(plan, plan.registry->plugin_of(&item)))
       continue;
-    if (!best || item.reach < best->reach) best = &item;
+    if (!best || is_nearer(item, *best, memory)) best = &item;
   }
   if (best) return *best;
   static const char* const kReach[] = {"", "one process", "one host", "several hosts"};
@@ -94,6 +107,7 @@ BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>&
   BackendSelection selection{&select_backend(plan, peers, group.members, memory, passed_over),
                              nullptr, ""};
   selection.name = selection.flat->name;
+  selection.staged = stages(*selection.flat, memory);
   const Hosts hosts = hosts_of(peers, group);
   if (is_named(plan, memory) || memory == GroupMemory::kDevice || hosts.count() == 1 ||
       selection.flat->device)

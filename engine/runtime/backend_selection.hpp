@@ -13,11 +13,12 @@
 namespace plait::runtime {
 
 // One backend for all members; or a hierarchical group: one backend within each host and one
-// between hosts.
+// between hosts; or a staged group (staged.hpp): a backend for host memory, for device memory.
 struct BackendSelection {
   const plait_comm_item* flat;             // reaches all members
   const plait_comm_item* intra = nullptr;  // connects the ranks of this host, if there are several
   std::string name;                        // of all backends in use, the same on all members
+  bool staged = false;
   bool hierarchical() const { return name != flat->name; }
 };
 
@@ -39,9 +40,9 @@ std::vector<NeededGroup> needed_groups(const plan::Plan& plan);
 
 // The backend that topology.backend names; with "auto" the nearest. A group is hierarchical unless
 // that brings nothing: when no two members share a host, or nothing nearer than the network reaches
-// those that do; nor is it for memory of a device. passed_over: backends that "auto" leaves
-// out. Errors: PLAIT_ERR_CONFIG when no backend reaches
-// all members.
+// those that do; nor is it for memory of a device. A group for device memory is staged if no
+// backend of the device is left, or topology.backend names one for host memory. passed_over:
+// backends that "auto" leaves out. Errors: PLAIT_ERR_CONFIG when no backend reaches all members.
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
                                 const topology::ProcessGroup& group, GroupMemory memory,
                                 const std::set<std::string>& passed_over = {});

@@ -14,6 +14,7 @@
 #include "engine/program/shape.hpp"
 #include "engine/runtime/backend_selection.hpp"
 #include "engine/runtime/hierarchical.hpp"
+#include "engine/runtime/staged.hpp"
 
 namespace plait::runtime {
 
@@ -196,14 +197,15 @@ std::string rank_name(const plan::Plan& plan, int32_t rank) {
 }  // namespace
 
 Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
-                             bool host_memory, plait_device* device,
+                             std::shared_ptr<const Device> device,
                              std::set<std::string> passed_over)
     : plan_(std::move(plan)),
       control_(control),
-      device_(device),
+      device_(std::move(device)),
       passed_over_(std::move(passed_over)) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
+    const bool host_memory = !device_ || device_->host_visible();
     for (const NeededGroup& g : needed_groups(*plan_)) {
       open(g.members, g.channel, host_memory ? GroupMemory::kHost : GroupMemory::kDevice);
       if (!host_memory && g.channel == 0) open(g.members, g.channel, GroupMemory::kBesideHost);
@@ -255,9 +257,11 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
   }
   const BackendSelection selection =
       select_backend(*plan_, control_.peers(), members, memory, passed_over_);
-  g.backend = selection.name;
-  g.item = selection.hierarchical() ? &hierarchical_item() : selection.flat;
-  g.plugin = selection.hierarchical() ? selection.name : plan_->registry->plugin_of(g.item);
+  g.backend = selection.name + (selection.staged ? ", staged" : "");
+  g.item = selection.hierarchical() ? &hierarchical_item()
+           : selection.staged       ? &staged_item()
+                                    : selection.flat;
+  g.plugin = selection.hierarchical() ? selection.name : plan_->registry->plugin_of(selection.flat);
   std::vector<const char*> c_names, c_hosts;
   for (size_t i = 0; i < names.size(); ++i) {
     c_names.push_back(names[i].c_str());
@@ -273,7 +277,7 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
   setup.store = &g.store;
   setup.connect_timeout = g.connect_timeout;
   setup.timeout = control_.timeout();
-  setup.device = selection.flat->device ? device_ : nullptr;
+  setup.device = selection.flat->device ? device_->handle() : nullptr;
   // The options under [comm] belong to the backend that topology.backend names.
   config::Problems problems;
   std::deque<config::OptionSet> options;
@@ -291,6 +295,8 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
     comm = open_hierarchical({selection.name, backend(selection.intra), whole,
                               plan_needs_flat_group(*plan_, members.axis, channel)},
                              setup);
+  else if (selection.staged)
+    comm = open_staged(whole, device_, setup);
   else
     check_plugin({g.plugin, "open", "backend", g.backend}, "connecting group '" + name + "'",
                  [&] { return whole.item->open(whole.host, whole.options, &setup, &comm); });

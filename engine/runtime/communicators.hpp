@@ -18,6 +18,7 @@
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/backend_selection.hpp"
 #include "engine/runtime/control.hpp"
+#include "engine/runtime/device.hpp"
 
 namespace plait::runtime {
 
@@ -25,12 +26,12 @@ namespace plait::runtime {
 class Communicators {
  public:
   // Connects every group that the plan's collectives need; if the device has memory of its own,
-  // with a group for host memory beside each. control is borrowed; host_memory: the device memory
-  // is host memory; device: passed to backends for its memory; passed_over: see select_backend().
+  // with a group for host memory beside each. control is borrowed; device: whose memory the
+  // collectives exchange, nullptr: host memory; passed_over: see select_backend().
   // Errors: PLAIT_ERR_PEER naming the missing ranks; PLAIT_ERR_CONFIG if no backend connects all
   // members. [blocks: yes]
-  Communicators(std::shared_ptr<const plan::Plan> plan, Control& control, bool host_memory,
-                plait_device* device = nullptr, std::set<std::string> passed_over = {});
+  Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
+                std::shared_ptr<const Device> device, std::set<std::string> passed_over = {});
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
@@ -99,7 +100,7 @@ class Communicators {
 
   std::shared_ptr<const plan::Plan> plan_;
   Control& control_;
-  plait_device* device_;
+  const std::shared_ptr<const Device> device_;
   std::set<std::string> passed_over_;
   std::mutex mutex_;   // guards CommGroup::comm and ended_ against the control channel's thread
   std::string ended_;  // the reason why the job is over, or ""

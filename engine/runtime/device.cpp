@@ -128,7 +128,7 @@ Arena::~Arena() {
                        [&] { device_->item().free(device_->handle(), data_); });
 }
 
-HostMemory::HostMemory(std::shared_ptr<Device> device, uint64_t bytes)
+HostMemory::HostMemory(std::shared_ptr<const Device> device, uint64_t bytes)
     : device_(std::move(device)), bytes_(bytes) {
   device_->require_usable();
   if (!device_->pins()) {

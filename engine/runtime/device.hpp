@@ -85,7 +85,7 @@ class Arena {
 // need other memory.
 class HostMemory {
  public:
-  HostMemory(std::shared_ptr<Device> device, uint64_t bytes);
+  HostMemory(std::shared_ptr<const Device> device, uint64_t bytes);
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
@@ -93,7 +93,7 @@ class HostMemory {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Device> device_;
   std::unique_ptr<char[]> heap_;
   void* data_ = nullptr;
   uint64_t bytes_;

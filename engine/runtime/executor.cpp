@@ -61,13 +61,6 @@ void Executor::allocate() {
 
 void Executor::release() noexcept {
   settle();
-  const plait_device_item& device = device_->item();
-  for (Unit& unit : units_)
-    for (Step& step : unit.steps)
-      if (step.graph && !device_->keeps(step.graph))
-        call_plugin_noexcept(device_->host(), {"", "graph_close", "device", device.name},
-                             [&] { device.graph_close(step.graph); });
-  units_.clear();
   programs_.clear();
   kernels_.reset();
   transfers_.reset();

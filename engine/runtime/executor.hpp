@@ -67,8 +67,10 @@ class Executor {
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);
   void sync() { queue_->sync(); }
-  // Waits until the device is idle, before communicators and memory go. Ends work that waits for
-  // other ranks; a device that is not idle then is given up, with an error in the log.
+  // Waits until the device is idle and closes the graphs, before communicators and memory go:
+  // communicators may wait for graphs that hold their calls. Ends work that waits for other ranks;
+  // a device that is not idle then is given up, with an error in the log. Nothing can be run any
+  // more.
   void settle() noexcept;
   Queue& queue() { return *queue_; }
   // Finds the first op of a program whose result is not finite: runs the program again op by op and
@@ -96,6 +98,7 @@ class Executor {
   size_t graphs() const;
 
  private:
+  void wait_until_idle() noexcept;
   // A call on one slot. A collective has a kernel per slot, other calls share one.
   struct SlotKernel {
     plait_kernel* kernel;

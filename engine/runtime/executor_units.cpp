@@ -213,6 +213,17 @@ void Executor::report(plait_error* e, const Entry& entry) const {
 }
 
 void Executor::settle() noexcept {
+  wait_until_idle();
+  const plait_device_item& device = device_->item();
+  for (Unit& unit : units_)
+    for (Step& step : unit.steps)
+      if (step.graph && !device_->keeps(step.graph))
+        call_plugin_noexcept(device_->host(), {"", "graph_close", "device", device.name},
+                             [&] { device.graph_close(step.graph); });
+  units_.clear();
+}
+
+void Executor::wait_until_idle() noexcept {
   constexpr double kPatience = 0.2, kLong = 10;
   if (!queue_ || settled_ || !device_->records() || device_->given_up()) return;
   settled_ = true;

@@ -65,7 +65,7 @@ runtime::Communicators* RankContext::connect(const runtime::Device& device, Log&
   if (is_single()) return nullptr;
   device_ = device.shared_from_this();
   communicators_ = std::make_unique<runtime::Communicators>(
-      plan_, *control_, device.host_visible(), device.handle(),
+      plan_, *control_, device_,
       unusable_backends(*plan_, *control_, collectives_, device.host_visible(), log));
   return communicators_.get();
 }

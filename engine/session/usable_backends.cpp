@@ -20,6 +20,7 @@ using Needs = std::map<std::string, plait_comm_needs>;
 // When a group starts calls on one of its backends.
 plan::CallStart call_start(const runtime::BackendSelection& selected, const plait_comm_item& item) {
   if (selected.hierarchical()) return plan::CallStart::kOneByOne;
+  if (selected.staged) return plan::CallStart::kAtOnce;
   return runtime::defers(item) ? plan::CallStart::kDeferred : plan::CallStart::kAtOnce;
 }
 

@@ -8,8 +8,10 @@ using namespace parallel;
 
 constexpr int kSteps = 6;
 
-std::vector<Outcome> on_device(JobSpec job_spec, const Layout& layout, const char* device) {
+std::vector<Outcome> on_device(JobSpec job_spec, const Layout& layout, const char* device,
+                               const std::string& backend = "auto") {
   job_spec.overrides = layout.overrides();
+  job_spec.overrides.push_back("topology.backend=" + backend);
   job_spec.overrides.push_back(std::string("run.device=") + device);
   if (std::string(device) == "async") {
     job_spec.overrides.push_back("device.pinned_only=true");
@@ -18,10 +20,11 @@ std::vector<Outcome> on_device(JobSpec job_spec, const Layout& layout, const cha
   return run(job_spec, layout.ranks(), train(kSteps));
 }
 
-void check_layout(const JobSpec& job_spec, const Layout& layout) {
+void check_layout(const JobSpec& job_spec, const Layout& layout,
+                  const std::string& backend = "auto") {
   CAPTURE(layout.text());
   const auto expected = on_device(job_spec, layout, "reference"),
-             got = on_device(job_spec, layout, "async");
+             got = on_device(job_spec, layout, "async", backend);
   for (const auto* all : {&expected, &got})
     for (const Outcome& o : *all) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
   for (const Outcome& o : got) {
@@ -57,6 +60,16 @@ TEST_SUITE("devices") {
     check_layout(job_spec, {2, 1, 1, 0, "interleaved", 2, 4});
     check_layout(job_spec, {2, 2, 1, 1, "1f1b", 1, 2});
     check_layout(job_spec, {2, 1, 2, 0, "zero_bubble", 1, 4});
+  }
+
+  TEST_CASE("a backend for host memory serves a device that has memory of its own") {
+    const Folder folder;
+    const JobSpec job_spec{model(folder), {}, {}, {}};
+    for (int zero = 0; zero <= 3; ++zero)
+      check_layout(job_spec, {1, 2, 1, zero, "1f1b", 1, 4}, "threads");
+    check_layout(job_spec, {1, 2, 2, 1, "1f1b", 1, 4, "layer"}, "threads");
+    check_layout({deep_model(folder), {}, {}, {}}, {2, 2, 1, 1, "1f1b", 1, 2}, "threads");
+    check_layout({vocabulary_model(folder, 13), {}, {}, {}}, {1, 2, 2, 3, "1f1b", 1, 4}, "threads");
   }
 
   TEST_CASE("a rank that is lost ends the others though their devices wait for it") {

@@ -47,7 +47,8 @@ class Rank {
  public:
   Rank(const Setup& setup, int rank, Log& log, uint64_t n = kN, const std::string& backend = "gloo")
       : control_(setup.of(rank), log),
-        ends_(plan_of(rank, test::load_plugins({"comm-" + backend}), n, backend), control_, true) {
+        ends_(plan_of(rank, test::load_plugins({"comm-" + backend}), n, backend), control_,
+              nullptr) {
     for (int32_t i = 0; i < 2; ++i)
       kernels_[i] = ends_.prepare(i, 0, memory_[i], i == 0 ? memory_[i] : memory_[i] + kN);
   }
