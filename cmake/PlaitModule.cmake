@@ -1,4 +1,4 @@
-# plait_module(<name> [FOLDER <folder>] [RECURSE] [OBJECT] [EXCLUDE <file>...]
+# plait_module(<name> [FOLDER <folder>] [RECURSE] [OBJECT] [EXCLUDE <path>...]
 #              [DEPENDS <modules>...] [LIBS <targets>...])
 #
 # Makes the static library plait_<name> from every *.cpp of FOLDER, by default <name>/ in the
@@ -6,7 +6,7 @@
 # only headers becomes an INTERFACE library; an empty or missing one becomes nothing, and modules
 # that DEPEND on it are built without it.
 #   RECURSE  includes subfolders          OBJECT   makes an object library instead of a static one
-#   EXCLUDE  file names to leave out      DEPENDS  modules by name      LIBS  other targets
+#   EXCLUDE  files or subfolders left out  DEPENDS  modules by name      LIBS  other targets
 function(plait_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "RECURSE;OBJECT" "FOLDER" "EXCLUDE;DEPENDS;LIBS")
   if(NOT arg_FOLDER)
@@ -20,7 +20,11 @@ function(plait_module name)
   file(${glob} sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   file(${glob} headers CONFIGURE_DEPENDS ${folder}/*.hpp)
   foreach(excluded IN LISTS arg_EXCLUDE)
-    list(REMOVE_ITEM sources ${folder}/${excluded})
+    if(IS_DIRECTORY ${folder}/${excluded})
+      list(FILTER sources EXCLUDE REGEX "/${excluded}/")
+    else()
+      list(REMOVE_ITEM sources ${folder}/${excluded})
+    endif()
   endforeach()
 
   if(sources)

@@ -1,0 +1,58 @@
+// map compiled for its expression, types and shapes, at run time (map/); interpreted where NVRTC is
+// missing.
+#include <optional>
+
+#include "plugins/devices/cuda/kernels/kernel.hpp"
+#include "plugins/devices/cuda/kernels/map_plain.hpp"
+#include "plugins/devices/cuda/map/programs.hpp"
+
+namespace plait::cuda {
+namespace {
+
+class FastMap {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    why = map::refusal(d);
+    if (!why.empty()) return false;
+    std::string plain;
+    if (!PlainMap::select(d, choice, plain)) {  // it sets the workspace
+      why = plain;
+      return false;
+    }
+    why = "generated code";
+    return true;
+  }
+
+  FastMap(plait_device* device, const plait_op_desc& d) {
+    if (kit::elements(d.outputs[0]) == 0) return;
+    auto& programs = device_of(device).shared<map::Programs>();
+    const map::Source source = map::generate(d);
+    const CUfunction compiled = programs.function(source);
+    if (!compiled) {
+      plain_.emplace(device, d);
+      return;
+    }
+    function_ = Function(compiled, "a map");
+    call_ = source.call;
+  }
+
+  void run(plait_queue* queue, void* const* operands, void* workspace) const {
+    if (plain_) return plain_->run(queue, operands, workspace);
+    if (call_.count == 0) return;
+    const map::Arguments a = call_.arguments(operands);
+    function_.launch(queue, {call_.blocks(a)}, map::kBlock, a);
+  }
+
+ private:
+  std::optional<PlainMap> plain_;
+  Function function_;
+  map::Call call_;
+};
+
+}  // namespace
+
+void add_map(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<FastMap>("fast", "map", "cuda", 10));
+}
+
+}  // namespace plait::cuda

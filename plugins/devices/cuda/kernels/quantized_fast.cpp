@@ -1,0 +1,209 @@
+// matmul_quantized on the device in f32. Few rows: the weights are read as they lie. Many rows:
+// they become floats in the workspace, of the type of a, for the fastest kernel of matmul.
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kit/dtype.hpp"
+#include "plugins/devices/cuda/kernels/kernel.hpp"
+#include "plugins/devices/cuda/kernels/quantized_fast_args.hpp"
+#include "plugins/devices/cuda/kernels/quantized_product.hpp"
+
+namespace plait::cuda {
+namespace {
+
+constexpr int32_t kFewRowsPriority = 20, kManyRowsPriority = 10;
+constexpr int64_t kFewRows = 32;
+
+int type_index(uint32_t dtype) {
+  return dtype == PLAIT_F32 ? 0 : dtype == PLAIT_BF16 ? 1 : dtype == PLAIT_F16 ? 2 : 3;
+}
+
+// Weights of the type of a are too coarse for such a y.
+bool finer_than_a(const plait_op_desc& d) {
+  return kit::dtype_bytes(d.outputs[0].dtype) > kit::dtype_bytes(d.inputs[0].dtype);
+}
+
+class FewRows {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const kit::MatmulQuantized p = parse_product(d);
+    choice.workspace = 0;
+    if (d.inputs[0].dtype == PLAIT_F64)
+      why = "takes f32, bf16 and f16, found f64";
+    else if (p.m > kFewRows && !finer_than_a(d))
+      why = "takes up to " + std::to_string(kFewRows) + " rows, found " + std::to_string(p.m);
+    else if (p.k % 16 != 0)
+      why = "needs columns in whole 16, found " + std::to_string(p.k);
+    else if (p.m > kMostBlocksY * kQuantizedRows)
+      why = std::to_string(p.m) + " rows are more than a grid has blocks for";
+    if (!why.empty()) return false;
+    why = std::to_string(rows_at_once(p.m)) + " rows at once, in f32";
+    return true;
+  }
+
+  FewRows(plait_device* device, const plait_op_desc& d)
+      : product_(d),
+        rows_(rows_at_once(product_.shape().m)),
+        function_(device, "quantized_fast",
+                  kNames[type_index(d.inputs[0].dtype)][std::bit_width(rows_) - 1]) {}
+  void run(plait_queue* queue, void* const* operands, void*) const {
+    const MatmulQuantizedArgs args = product_.args(operands);
+    function_.launch(
+        queue,
+        {blocks_for(args.n, kQuantizedWarps * kQuantizedColumns), blocks_along_y(args.m, rows_)},
+        kQuantizedBlock, args);
+  }
+
+ private:
+  static constexpr const char* kNames[3][4] = {
+      {"matmul_quantized_f32_1", "matmul_quantized_f32_2", "matmul_quantized_f32_4",
+       "matmul_quantized_f32_8"},
+      {"matmul_quantized_bf16_1", "matmul_quantized_bf16_2", "matmul_quantized_bf16_4",
+       "matmul_quantized_bf16_8"},
+      {"matmul_quantized_f16_1", "matmul_quantized_f16_2", "matmul_quantized_f16_4",
+       "matmul_quantized_f16_8"}};
+  static unsigned rows_at_once(int64_t m) {
+    return m >= kQuantizedRows ? kQuantizedRows
+                               : std::bit_ceil(static_cast<unsigned>(std::max<int64_t>(m, 1)));
+  }
+
+  QuantizedProduct product_;
+  unsigned rows_;
+  Function function_;
+};
+
+// The same product of weights that are floats, as a call of matmul. The desc points into this
+// object.
+class FloatProduct {
+ public:
+  explicit FloatProduct(const plait_op_desc& d) : inputs_{d.inputs[0], weights_of(d)} {
+    for (uint32_t i = 3; i < d.n_inputs; ++i) inputs_.push_back(d.inputs[i]);
+    attrs_.push_back({"transpose_b", PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr});
+    for (const char* name : {"bias", "activation", "accumulate"})
+      if (const plait_attr* attr = find_attr(d, name)) attrs_.push_back(*attr);
+    desc_ = d;
+    desc_.op = "matmul";
+    desc_.n_inputs = static_cast<uint32_t>(inputs_.size());
+    desc_.n_attrs = static_cast<uint32_t>(attrs_.size());
+    desc_.inputs = inputs_.data();
+    desc_.attrs = attrs_.data();
+    desc_.alias = nullptr;
+  }
+  FloatProduct(const FloatProduct&) = delete;
+  FloatProduct& operator=(const FloatProduct&) = delete;
+
+  const plait_op_desc& desc() const { return desc_; }
+  uint64_t weight_bytes() const {
+    constexpr uint64_t kAlignment = 64;
+    const uint64_t bytes =
+        static_cast<uint64_t>(kit::elements(inputs_[1])) * kit::dtype_bytes(inputs_[1].dtype);
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  // The kernel of matmul that the engine would take for it, with its answer.
+  struct Choice {
+    plait_kernel_item item{};
+    uint64_t workspace = 0;
+    std::string detail;
+  };
+  Choice choose() const {
+    Choice best;
+    for (const plait_kernel_item& item : kernels()) {
+      if (std::string_view(item.op) != "matmul" ||
+          (best.item.select && item.priority <= best.item.priority))
+        continue;
+      char detail[256] = "";
+      plait_choice choice{sizeof(plait_choice), 0, detail, sizeof(detail)};
+      if (item.select(&desc_, &choice) == 1) best = {item, choice.workspace, detail};
+    }
+    return best;
+  }
+
+ private:
+  static plait_shape weights_of(const plait_op_desc& d) {
+    plait_shape w = d.inputs[1];
+    w.dtype = d.inputs[0].dtype;
+    return w;
+  }
+  std::vector<plait_shape> inputs_;
+  std::vector<plait_attr> attrs_;
+  plait_op_desc desc_{};
+};
+
+class ManyRows {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    parse_product(d);
+    if (finer_than_a(d)) {
+      why = std::string("y is ") + kit::dtype_name(d.outputs[0].dtype) + ", finer than a";
+      return false;
+    }
+    const FloatProduct product(d);
+    const FloatProduct::Choice inner = product.choose();
+    if (!inner.item.select) {
+      why = "no kernel of matmul takes the product of floats";
+      return false;
+    }
+    choice.workspace = product.weight_bytes() + inner.workspace;
+    why = std::string("weights as ") + kit::dtype_name(d.inputs[0].dtype) + ", then " +
+          inner.item.name + ": " + inner.detail;
+    return true;
+  }
+
+  ManyRows(plait_device* device, const plait_op_desc& d) : inputs_(d.n_inputs) {
+    const kit::MatmulQuantized p = parse_product(d);
+    const FloatProduct product(d);
+    weight_bytes_ = product.weight_bytes();
+    args_ = {nullptr, nullptr, nullptr, p.n * p.k, p.k, p.blocks};
+    const int type = type_index(d.inputs[0].dtype);
+    at_once_ = p.k % 4 != 0 ? 1 : type == 3 ? 2 : 4;
+    dequantize_ =
+        Function(device, "quantized_fast", at_once_ == 1 ? kNames[type] : kWideNames[type]);
+    const FloatProduct::Choice inner = product.choose();
+    kit::need(inner.item.select != nullptr, "no kernel of matmul takes the product of floats");
+    item_ = inner.item;
+    plait_kernel* kernel = nullptr;
+    plait::check(item_.prepare(device_of(device).host().raw(), device, &product.desc(), &kernel));
+    kernel_ = {kernel, item_.release};
+  }
+
+  void run(plait_queue* queue, void* const* operands, void* workspace) const {
+    DequantizeArgs args = args_;
+    args.q = static_cast<const uint8_t*>(operands[1]);
+    args.scale = static_cast<const float*>(operands[2]);
+    args.w = workspace;
+    dequantize_.launch(queue,
+                       {blocks_for(args.count, static_cast<int64_t>(kQuantizedBlock) * at_once_)},
+                       kQuantizedBlock, args);
+    void* inner[5] = {operands[0], workspace};  // then bias or c, and y
+    for (uint32_t i = 3; i <= inputs_; ++i) inner[i - 1] = operands[i];
+    plait::check(
+        item_.run(kernel_.get(), queue, inner, static_cast<char*>(workspace) + weight_bytes_));
+  }
+
+ private:
+  static constexpr const char* kNames[4] = {"dequantize_f32", "dequantize_bf16", "dequantize_f16",
+                                            "dequantize_f64"};
+  static constexpr const char* kWideNames[4] = {"dequantize_wide_f32", "dequantize_wide_bf16",
+                                                "dequantize_wide_f16", "dequantize_wide_f64"};
+
+  uint32_t inputs_;
+  uint64_t weight_bytes_ = 0;
+  DequantizeArgs args_{};
+  int at_once_ = 1;  // weights that a thread converts
+  Function dequantize_;
+  plait_kernel_item item_{};
+  std::unique_ptr<plait_kernel, void (*)(plait_kernel*)> kernel_{nullptr, [](plait_kernel*) {}};
+};
+
+}  // namespace
+
+void add_quantized_fast(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<FewRows>("few_rows", "matmul_quantized", "cuda", kFewRowsPriority));
+  out.push_back(kernel<ManyRows>("many_rows", "matmul_quantized", "cuda", kManyRowsPriority));
+}
+
+}  // namespace plait::cuda

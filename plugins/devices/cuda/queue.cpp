@@ -1,0 +1,160 @@
+#include "plugins/devices/cuda/queue.hpp"
+
+namespace plait::cuda {
+namespace {
+
+// Errors of work that a kernel has broken last for the life of the process.
+void check_work(CUresult r) {
+  if (r == CUDA_ERROR_OUT_OF_MEMORY) check(r, "work on the GPU");
+  if (r != CUDA_SUCCESS)
+    fail(PLAIT_ERR_DEVICE, "[cuda] work on the GPU failed: " + error_text(r) +
+                               "; run with device.graphs = false and CUDA_LAUNCH_BLOCKING=1 in the "
+                               "environment to find the kernel; this process cannot use the GPU "
+                               "any more");
+}
+
+}  // namespace
+
+Event::Event(Device& device) : device_(device) {
+  check(driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "creating an event");
+}
+
+Event::~Event() { driver().cuEventDestroy(event_); }
+
+bool Event::passed() const {
+  const CUresult r = driver().cuEventQuery(event_);
+  if (r == CUDA_ERROR_NOT_READY) return false;
+  check_work(r);
+  return true;
+}
+
+// Uploaded at once, so that the first launch is as fast as the others.
+Graph::Graph(Device& device, CUgraph recorded, CUstream upload) : device_(device) {
+  const CUresult r = driver().cuGraphInstantiate(&exec_, recorded, 0);
+  driver().cuGraphDestroy(recorded);
+  check(r, "making a graph of the recorded work");
+  if (const CUresult u = driver().cuGraphUpload(exec_, upload); u != CUDA_SUCCESS) {
+    driver().cuGraphExecDestroy(exec_);
+    check(u, "uploading a graph");
+  }
+}
+
+Graph::~Graph() {
+  if (exec_) driver().cuGraphExecDestroy(exec_);
+}
+
+plait_error* Graph::launch(plait_queue* queue) const {
+  if (exec_) check(driver().cuGraphLaunch(exec_, stream_of(queue)), "launching a graph");
+  for (const Call& call : calls_)
+    if (plait_error* e = call(queue)) return e;
+  return nullptr;
+}
+
+Queue::Queue(Device& device) : device_(device) {
+  check(driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
+        "creating a stream");
+  handle_ = {{sizeof(plait_cuda_queue), stream_, device.handle()}, this};
+}
+
+// The engine closes a queue inside a capture when opening a session fails.
+Queue::~Queue() {
+  CUgraph graph = nullptr;
+  if (capturing_ && device_.graphs()) driver().cuStreamEndCapture(stream_, &graph);
+  if (graph) driver().cuGraphDestroy(graph);
+  driver().cuStreamDestroy(stream_);
+}
+
+plait_error* Queue::enqueue(const plait_kernel_item* item, const plait_kernel* kernel,
+                            void* const* operands, uint32_t n, void* workspace) {
+  if (!capturing_ || device_.graphs()) return item->run(kernel, handle(), operands, workspace);
+  calls_.push_back([item, kernel, workspace,
+                    held = std::vector<void*>(operands, operands + n)](plait_queue* queue) {
+    return item->run(kernel, queue, held.data(), workspace);
+  });
+  return nullptr;
+}
+
+void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes) {
+  if (bytes == 0) return;
+  if (!capturing_) return copy_now(direction, to, from, bytes);
+  const void* host = direction == PLAIT_COPY_TO_DEVICE ? from
+                     : direction == PLAIT_COPY_TO_HOST ? to
+                                                       : nullptr;
+  // Ordinary host memory is unknown to the driver.
+  CUmemorytype type{};
+  if (host && driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                             pointer(host)) != CUDA_SUCCESS)
+    fail(PLAIT_ERR_INVALID,
+         "[cuda] a recorded copy from or to host memory that is not pinned; use host_alloc()");
+  if (!listed([=](Queue& on) { on.copy_now(direction, to, from, bytes); }))
+    copy_now(direction, to, from, bytes);
+}
+
+template <class F>
+bool Queue::listed(F&& f) {
+  if (!capturing_ || device_.graphs()) return false;
+  calls_.push_back([f = std::forward<F>(f)](plait_queue* queue) -> plait_error* {
+    f(queue_of(queue));
+    return nullptr;
+  });
+  return true;
+}
+
+void Queue::copy_now(uint32_t direction, void* to, const void* from, uint64_t bytes) {
+  const Driver& d = driver();
+  if (direction == PLAIT_COPY_TO_DEVICE)
+    check(d.cuMemcpyHtoDAsync(pointer(to), from, bytes, stream_), "copying to the GPU");
+  else if (direction == PLAIT_COPY_TO_HOST)
+    check(d.cuMemcpyDtoHAsync(to, pointer(from), bytes, stream_), "copying from the GPU");
+  else
+    check(d.cuMemcpyDtoDAsync(pointer(to), pointer(from), bytes, stream_), "copying on the GPU");
+}
+
+void Queue::sync() { check_work(driver().cuStreamSynchronize(stream_)); }
+
+void Queue::record(Event& event) {
+  if (!listed([&event](Queue& on) { on.record_now(event); })) record_now(event);
+}
+
+void Queue::wait(Event& event) {
+  if (!listed([&event](Queue& on) { on.wait_now(event); })) wait_now(event);
+}
+
+void Queue::record_now(Event& event) {
+  check(driver().cuEventRecord(event.raw(), stream_), "recording an event");
+}
+
+void Queue::wait_now(Event& event) {
+  check(driver().cuStreamWaitEvent(stream_, event.raw(), 0), "waiting for an event");
+}
+
+void Queue::need_no_capture(const char* function) const {
+  if (capturing_)
+    fail(PLAIT_ERR_STATE,
+         std::string("[cuda] ") + function + " while the queue captures: end that capture first");
+}
+
+void Queue::capture_begin() {
+  need_no_capture("capture_begin");
+  calls_.clear();
+  if (device_.graphs())
+    check(driver().cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+          "beginning a capture");
+  capturing_ = true;
+}
+
+Graph* Queue::capture_end() {
+  if (!capturing_) fail(PLAIT_ERR_STATE, "[cuda] capture_end without capture_begin");
+  capturing_ = false;
+  if (!device_.graphs()) return new Graph(device_, std::exchange(calls_, {}));
+  CUgraph graph = nullptr;
+  check(driver().cuStreamEndCapture(stream_, &graph), "ending a capture");
+  return new Graph(device_, graph, stream_);
+}
+
+plait_error* Queue::launch(const Graph& graph) {
+  need_no_capture("graph_launch");
+  return graph.launch(handle());
+}
+
+}  // namespace plait::cuda
