@@ -1,6 +1,9 @@
 #include "tests/conformance/case.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 
 #include "kit/dtype.hpp"
 #include "kit/shape.hpp"
@@ -42,14 +45,30 @@ std::vector<std::vector<unsigned char>> fill(const Case& c) {
 
 namespace {
 
-std::string& chosen_op() {
-  static std::string name;
-  return name;
+struct Ops {
+  std::set<std::string, std::less<>> only, without;
+  bool has(const std::string& op) const {
+    return (only.empty() || only.contains(op)) && !without.contains(op);
+  }
+};
+Ops& chosen_ops() {
+  static Ops ops;
+  return ops;
 }
 
 }  // namespace
 
-void choose_op(std::string name) { chosen_op() = std::move(name); }
+void choose_ops(std::string_view list) {
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const std::string_view name = list.substr(0, comma);
+    if (name.starts_with('-'))
+      chosen_ops().without.emplace(name.substr(1));
+    else if (!name.empty())
+      chosen_ops().only.emplace(name);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+}
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
@@ -57,7 +76,7 @@ std::vector<Case> all_cases() {
                     add_layout_cases, add_random_cases, add_attention_cases,
                     add_attention_cached_cases, add_quantized_cases, add_statistics_cases})
     add(all);
-  if (!chosen_op().empty()) std::erase_if(all, [](const Case& c) { return c.op != chosen_op(); });
+  std::erase_if(all, [](const Case& c) { return !chosen_ops().has(c.op); });
   return all;
 }
 

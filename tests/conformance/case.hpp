@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <plait/plugin.hpp>
@@ -66,9 +67,10 @@ uint64_t bytes_of(const plait_shape& s);
 // The case's inputs, the same for every run.
 std::vector<std::vector<unsigned char>> fill(const Case& c);
 
-// All cases, by family; of the chosen op alone, if one is.
+// All cases, by family; of the chosen ops alone, if some are.
 std::vector<Case> all_cases();
-void choose_op(std::string name);
+// list: "matmul,softmax", these alone; "-matmul,-softmax", all others.
+void choose_ops(std::string_view list);
 void add_matmul_cases(std::vector<Case>& out);
 void add_map_cases(std::vector<Case>& out);
 void add_reduce_cases(std::vector<Case>& out);

@@ -35,9 +35,10 @@ void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<At
     append(attrs, {real("dropout", 0.3), number("seed", 11), number("stream", 1LL << 40)});
     more.push_back({shape(PLAIT_I64, {2}), 0, 1, {{0, 9}, {1, 3}}});
   }
-  // Of types of 16 bits each result may be the neighbour of the right one.
+  // Of types of 16 bits each result may be the neighbour of the right one, and weights and
+  // gradients of scores may be rounded to that type on the way.
   const bool narrow = type == PLAIT_BF16 || type == PLAIT_F16;
-  const double tolerance = narrow ? 8e-6 : 2e-5,
+  const double tolerance = narrow ? 1.2e-5 : 2e-5,
                scale = narrow ? 1 : 4 * (1 + std::sqrt(static_cast<double>(s.keys)));
   Case forward{"dot_product_attention " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
                "dot_product_attention",
@@ -70,6 +71,8 @@ void add_masks(std::vector<Case>& out) {
       for (const bool first : {false, true})
         add_attention(out, PLAIT_F32, s, {flag("causal", causal), number("window", window)}, first);
   add_attention(out, PLAIT_F32, s, {real("softcap", 1.5)});
+  add_attention(out, PLAIT_F32, s, {real("softcap", 1e4)});  // the same as none
+  add_attention(out, PLAIT_F32, s, {real("softcap", 1e-41)});
   add_attention(out, PLAIT_F32, s, {}, false, true);
   add_attention(out, PLAIT_F32, s, {real("softcap", 2), number("window", 5)}, true, true);
   const Size blocks{1, 150, 150, 2, 1, 8, 8};  // masks whose edges cross and skip blocks of 64 keys
@@ -149,6 +152,35 @@ void add_tables(std::vector<Case>& out) {
                  attrs});
 }
 
+// 16-bit floats of the widths and masks around the tiles of tensor cores.
+void add_tiles(std::vector<Case>& out) {
+  for (const int64_t tokens : {0, 1, 63, 64, 65, 130})
+    for (const int64_t d : {64, 128})
+      add_attention(out, tokens % 2 == 0 ? PLAIT_BF16 : PLAIT_F16, {1, tokens, tokens, 2, 1, d, d},
+                    {});
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16})
+    for (const int64_t d : {8, 64, 80, 128, 136})  // narrower and wider than a tile, too
+      add_attention(out, type, {2, 70, 70, 4, 2, d, d}, {number("window", 20)});
+  const Size s{2, 150, 150, 2, 1, 64, 64};
+  for (const bool causal : {true, false})
+    for (const int64_t window : {0, 10, 90})
+      for (const bool first : {false, true})
+        add_attention(out, PLAIT_BF16, s, {flag("causal", causal), number("window", window)},
+                      first);
+  const Size wide{1, 260, 260, 2, 1, 128, 64};  // documents over several blocks of queries
+  add_attention(out, PLAIT_F16, wide, {flag("causal", false)}, true, false, PLAIT_I64);
+  add_attention(out, PLAIT_BF16, wide, {}, true, true);
+  add_attention(out, PLAIT_F16, s, {real("softcap", 1.5)});
+  add_attention(out, PLAIT_BF16, s, {real("softcap", 1e4)});
+  add_attention(out, PLAIT_BF16, {1, 37, 37, 2, 2, 128, 128}, {}, false, true);
+  add_attention(out, PLAIT_BF16, {1, 70, 0, 2, 1, 64, 64}, {flag("causal", false)});
+  add_attention(out, PLAIT_F16, {1, 0, 70, 2, 1, 64, 64}, {flag("causal", false)});
+  add_attention(out, PLAIT_BF16, {2, 65, 200, 6, 2, 64, 128}, {flag("causal", false)});
+  const std::vector<Attr> second{number("first_head", 2), number("heads", 4),
+                                 number("first_group", 1), number("groups", 2)};
+  add_attention(out, PLAIT_F16, {1, 65, 65, 2, 1, 64, 64}, second, false, true);
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<Case>& out) {
@@ -162,6 +194,7 @@ void add_attention_cases(std::vector<Case>& out) {
     add_attention(out, type, {2, 19, 19, 4, 2, 16, 16}, {});
   add_masks(out);
   add_parts(out);
+  add_tiles(out);
   for (const uint32_t type : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16})
     add_rope(out, type, {2, 5, 3, 16}, 16, type == PLAIT_F32);
   add_rope(out, PLAIT_F32, {2, 5, 3, 13}, 6, false);

@@ -88,6 +88,10 @@ void add_types(std::vector<Case>& out) {
       add_cached(out, {2, 70, 3, 200, 4, 2, 20, 12}, {}, At::kAnywhere, type, cache);
       add_cached(out, {2, 1, 3, 700, 4, 2, 20, 12}, {}, At::kNext, type, cache);
     }
+  for (const uint32_t cache : {PLAIT_F32, PLAIT_BF16, PLAIT_F16}) {  // heads of many channels
+    add_cached(out, {2, 1, 3, 300, 12, 2, 128, 256}, {}, At::kNext, PLAIT_F32, cache);
+    add_cached(out, {1, 2, 2, 150, 2, 2, 256, 200}, {}, At::kNext, PLAIT_F32, cache);
+  }
   for (const uint32_t index : {PLAIT_I64, PLAIT_U8}) {
     add_cached(out, s, {}, At::kAnywhere, PLAIT_F32, PLAIT_F32, index);
     add_write(out, s, At::kAnywhere, PLAIT_F32, PLAIT_F32, index);
@@ -142,6 +146,10 @@ void add_attention_cached_cases(std::vector<Case>& out) {
   add_cached(out, {2, 130, 3, 300, 4, 2, 20, 12}, {}, At::kAnywhere);
   add_write(out, {1, 2, 1, 1, 1, 1, 5, 5}, At::kAnywhere);
   add_write(out, {2, 300, 3, 40, 2, 2, 64, 64}, At::kAnywhere);  // many rows at one place
+  // Many heads of a key head, and so many channels that a GPU's shared memory is nearly full.
+  add_cached(out, {1, 1, 2, 150, 8, 1, 128, 128});
+  add_cached(out, {1, 1, 2, 150, 8, 1, 256, 128}, {}, At::kNext, PLAIT_F32, PLAIT_BF16);
+  add_cached(out, {2, 3, 2, 9, 0, 1, 8, 8});
   for (const Size none : {Size{0, 3, 2, 9, 2, 1, 8, 8}, Size{2, 0, 2, 9, 2, 1, 8, 8},
                           Size{2, 3, 0, 9, 2, 1, 8, 8}, Size{2, 3, 2, 0, 2, 1, 8, 8}}) {
     add_cached(out, none, {}, At::kAnywhere);

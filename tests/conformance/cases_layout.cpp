@@ -138,10 +138,15 @@ void add_layout_cases(std::vector<Case>& out) {
     pad(out, PLAIT_F32, {700, 600}, axis, 5, 6);
     concat(out, PLAIT_F32, {700, 600}, axis, {300, 400});
   }
+  concat(out, PLAIT_F32, {0, 3}, 0, Dims(70, 2));  // many inputs
   rows_by_index(out, PLAIT_F32, PLAIT_I32, 10, {4, 5}, 7);
   rows_by_index(out, PLAIT_F32, PLAIT_I64, 1, {3}, 1);
   rows_by_index(out, PLAIT_F32, PLAIT_U8, 200, {1000}, 130);
   rows_by_index(out, PLAIT_F32, PLAIT_I32, 40, {512}, 1000);
+  rows_by_index(out, PLAIT_F32, PLAIT_I32, 3, {2500}, 5);       // each row hundreds of times
+  rows_by_index(out, PLAIT_BF16, PLAIT_I64, 70000, {2100}, 8);  // row numbers of 17 bits
+  rows_by_index(out, PLAIT_F64, PLAIT_I32, 600, {3, 700}, 6);
+  rows_by_index(out, PLAIT_F16, PLAIT_I32, 2, {1200}, 12);
   rows_by_index(out, PLAIT_BF16, PLAIT_I32, 10, {9}, 33);
   rows_by_index(out, PLAIT_F64, PLAIT_I64, 10, {9}, 33);
   rows_by_index(out, PLAIT_F32, PLAIT_I64, 10, {0}, 33);

@@ -67,6 +67,25 @@ void add_mixed(std::vector<Case>& out, uint32_t type, const Product& p) {
   out.push_back(c);
 }
 
+// relu leaves NaN as it is: in row 1 and in column 2 of y.
+void add_relu_of_nan(std::vector<Case>& out) {
+  struct Types {
+    uint32_t operands, y;
+  };
+  for (const Types t :
+       {Types{PLAIT_F32, PLAIT_F32}, Types{PLAIT_BF16, PLAIT_BF16}, Types{PLAIT_BF16, PLAIT_F32}})
+    for (const bool bias : {false, true}) {
+      const Product p{{}, 16, 24, 32};
+      Case c = matmul(t.operands, p, bias, "relu");
+      c.name += ", some NaN";
+      c.inputs[0].set.push_back({1 * p.k + 5, std::nan("")});
+      c.inputs[1].set.push_back({3 * p.n + 2, std::nan("")});
+      if (bias) c.inputs[2].shape.dtype = t.y;
+      c.outputs[0].dtype = t.y;
+      out.push_back(c);
+    }
+}
+
 }  // namespace
 
 void add_matmul_cases(std::vector<Case>& out) {
@@ -101,6 +120,7 @@ void add_matmul_cases(std::vector<Case>& out) {
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
       out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, ta, tb}));
+  add_relu_of_nan(out);
   out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, false, true, true}, true));
   out.push_back(matmul(PLAIT_F32, {{0}, 9, 10, 11}));
   out.push_back(matmul(PLAIT_F32, {{}, 300, 310, 320}));

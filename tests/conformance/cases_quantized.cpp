@@ -90,6 +90,10 @@ void add_quantized_cases(std::vector<Case>& out) {
   for (const char* activation : {"relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu"})
     out.push_back(product(PLAIT_F32, {{2}, 50, 64}, true, activation));
   out.push_back(product(PLAIT_F32, {{2, 1}, 400, 768}));
+  out.push_back(product(PLAIT_F32, {{1}, 33, 8720}, true));
+  out.push_back(product(PLAIT_F32, {{9}, 70, 2064}, true));
+  out.push_back(product(PLAIT_BF16, {{3}, 20, 5120}));
+  out.push_back(product(PLAIT_F16, {{33}, 17, 1040}, true, "silu"));
   out.push_back(product(PLAIT_F32, {{2, 3, 5}, 400, 100}, true));
   for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16})
     for (const int64_t m : {1, 5, 20}) {

@@ -64,6 +64,8 @@ void add_reduce_cases(std::vector<Case>& out) {
     for (const char* kind : {"sum", "max", "sum_squares"}) {
       out.push_back(reduce(type, kind, {6, 33}, {1}, true));
       out.push_back(reduce(type, kind, {6, 33}, {0}, false));
+      out.push_back(reduce(type, kind, {100, 64}, {1}, true));  // whole vectors
+      out.push_back(reduce(type, kind, {100, 64}, {0}, false));
       if (type == PLAIT_F64) continue;
       Case c = reduce(type, kind, {60, 33}, {0}, false);  // as the engine writes it
       c.name += " into f32";

@@ -19,6 +19,10 @@ struct Size {
 // vocabulary.
 constexpr Size kSizes[] = {{0, 5},  {3, 0},   {1, 1},  {7, 1},   {5, 7},    {32, 10},  {17, 16},
                            {4, 17}, {33, 33}, {3, 84}, {9, 120}, {2, 1000}, {130, 64}, {3, 50257}};
+// On both sides of the lengths up to which a GPU keeps a row in the registers of a warp or a block,
+// and rows that begin amid 16 bytes.
+constexpr Size kLongRows[] = {{3, 1023}, {2, 1025}, {41, 2048}, {2, 4096}, {2, 8191}, {2, 8193}};
+constexpr Size kLongRowsOf16Bits[] = {{9, 64}, {3, 1027}, {3, 2056}, {2, 4096}, {2, 8195}};
 
 std::string named(const std::string& op, const plait_shape& s) {
   return op + " " + plait::Shape(s).text();
@@ -182,7 +186,7 @@ void add_special_rows(std::vector<Case>& out) {
 
 // f32 rows become 16-bit ones, and 16-bit gradients f32 ones; gains and biases are f32.
 void add_mixed_norms(std::vector<Case>& out, uint32_t type) {
-  for (const Size s : {Size{5, 33}, Size{100, 257}}) {
+  for (const Size s : {Size{5, 33}, Size{100, 257}, Size{20, 264}, Size{2, 4104}}) {
     const auto first = static_cast<std::ptrdiff_t>(out.size());
     add_norms(out, PLAIT_F32, s);
     std::for_each(out.begin() + first, out.end(), [&](Case& c) {
@@ -215,7 +219,19 @@ void add_row_cases(std::vector<Case>& out) {
     add_norms(out, type, {5, 33});
     add_cross_entropy(out, type, {5, 33}, PLAIT_I64, 0.1);
   }
-  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16}) add_mixed_norms(out, type);
+  for (const Size s : kLongRows) {
+    add_softmax(out, PLAIT_F32, s);
+    add_norms(out, PLAIT_F32, s);
+    add_cross_entropy(out, PLAIT_F32, s, PLAIT_I32, 0.1);
+  }
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16}) {
+    add_mixed_norms(out, type);
+    for (const Size s : kLongRowsOf16Bits) {
+      add_softmax(out, type, s);
+      add_norms(out, type, s);
+      add_cross_entropy(out, type, s, PLAIT_I32, 0);
+    }
+  }
   const plait_shape deep = f32({2, 3, 4, 5});
   out.push_back({"softmax of four dims", "softmax", {{deep}}, {deep}});
   const plait_shape flat = f32({9});

@@ -1,7 +1,7 @@
-// conformance [doctest options] [--reference=<plugin>] [--op=<name>] [<plugin>...]
+// conformance [doctest options] [--reference=<plugin>] [--op=<names>] [<plugin>...]
 //
 // Runs the cases on the device of each plugin, against the device of the reference plugin. Without
-// names: those of the build. --op: the cases of that op alone.
+// names: those of the build. --op=a,b: the cases of these ops alone; --op=-a,-b: of all others.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     if (a.starts_with("--reference="))
       reference = a.substr(12);
     else if (a.starts_with("--op="))
-      conformance::choose_op(std::string(a.substr(5)));
+      conformance::choose_ops(a.substr(5));
     else if (a.ends_with(".so"))
       others.emplace_back(a);
   }

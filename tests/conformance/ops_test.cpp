@@ -19,6 +19,7 @@ void check_kernel(const Device& device, const plait_kernel_item& kernel, const C
   CHECK_MESSAGE(run(device, kernel, c, 1, RunMode::captured) == one,
                 "captured and direct runs differ");
   for (uint32_t threads : {2u, 3u}) {
+    if (device.threads() == 1) break;  // a device without threads is not asked for several
     if (!select(kernel, Desc(c, threads)).taken) continue;
     const auto many = run(device, kernel, c, threads, RunMode::direct);
     CHECK_MESSAGE(run(device, kernel, c, threads, RunMode::captured) == many,

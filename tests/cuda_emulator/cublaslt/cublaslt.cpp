@@ -1,0 +1,271 @@
+// libcublasLt for tests without a GPU: the entry points that the device plugin calls, on host
+// memory, behind the emulated driver. It is stricter than the library: whatever NVIDIA's
+// documentation does not promise is an error.
+//
+// PLAIT_CUDA_EMULATOR_LT: "plain" has no algorithm with an epilogue, "none" has none at all.
+#include <cuda.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "tests/cuda_emulator/cublaslt/multiply.hpp"
+#include "tests/cuda_emulator/stream.hpp"
+
+struct cublasLtContext {};  // what cublasLtHandle_t points to
+
+namespace {
+
+using namespace emulated_lt;
+
+constexpr size_t kVersion = 130100;
+
+bool setting_is(std::string_view value) {
+  const char* set = std::getenv("PLAIT_CUDA_EMULATOR_LT");
+  return set && value == set;
+}
+
+// Copies an attribute; its size must be exact.
+template <class T>
+cublasStatus_t take(T& to, const void* from, size_t bytes) {
+  if (!from || bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, from, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+bool is_half(int32_t type) { return type == CUDA_R_16BF || type == CUDA_R_16F; }
+
+bool types_fit(const Product& p) {
+  const int32_t in = p.a.type, out = p.d.type;
+  if (in != p.b.type) return false;
+  if (p.operation.compute == CUBLAS_COMPUTE_64F)
+    return p.operation.scale == CUDA_R_64F && in == CUDA_R_64F && out == CUDA_R_64F;
+  const bool kept = in == out && (in == CUDA_R_32F || is_half(in));
+  return p.operation.scale == CUDA_R_32F && (kept || (is_half(in) && out == CUDA_R_32F));
+}
+
+// Whether a layout has the extents of its operand and columns that do not overlap.
+bool fits(const Layout& l, int64_t rows, int64_t columns, int32_t batch) {
+  return l.mark == kLayout && static_cast<int64_t>(l.rows) == rows &&
+         static_cast<int64_t>(l.columns) == columns && rows > 0 && columns > 0 && l.ld >= rows &&
+         l.batch == batch && batch > 0 && l.stride >= 0;
+}
+
+cublasStatus_t fault_of(const Product& p, const Layout& c) {
+  const bool ta = p.operation.transpose_a == CUBLAS_OP_T;
+  const bool tb = p.operation.transpose_b == CUBLAS_OP_T;
+  const int64_t m = p.m(), n = p.n(), k = p.k();
+  const int32_t batch = p.d.batch;
+  const bool sound = p.operation.mark == kOperation && fits(p.d, m, n, batch) &&
+                     fits(p.a, ta ? k : m, ta ? m : k, batch) &&
+                     fits(p.b, tb ? n : k, tb ? k : n, batch) && fits(c, m, n, batch) &&
+                     c.type == p.d.type && c.ld == p.d.ld && c.stride == p.d.stride &&
+                     (batch == 1 || p.d.stride >= p.d.ld * n);
+  if (!sound) return CUBLAS_STATUS_INVALID_VALUE;
+  constexpr uint32_t kKnown = CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU |
+                              CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_GELU;
+  const bool plain = p.operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  const bool both = p.operation.epilogue & CUBLASLT_EPILOGUE_RELU &&
+                    p.operation.epilogue & CUBLASLT_EPILOGUE_GELU;
+  if (!types_fit(p) || (p.operation.epilogue & ~kKnown) || both) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!plain && p.operation.compute == CUBLAS_COMPUTE_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!plain && setting_is("plain")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// A number of everything that decides the algorithm.
+uint64_t product_id(const Product& p) {
+  uint64_t id = 1469598103934665603u;
+  const auto mix = [&](uint64_t v) { id = (id ^ v) * 1099511628211u; };
+  for (const int32_t v : {p.operation.compute, p.operation.transpose_a, p.operation.transpose_b})
+    mix(static_cast<uint32_t>(v));
+  mix(p.operation.epilogue);
+  for (const Layout* l : {&p.a, &p.b, &p.d})
+    for (const uint64_t v :
+         {l->rows, l->columns, static_cast<uint64_t>(l->ld), static_cast<uint64_t>(l->stride),
+          static_cast<uint64_t>(l->type), static_cast<uint64_t>(l->batch)})
+      mix(v);
+  return id;
+}
+
+// The largest power of 2, at most 256, that divides an address.
+uint32_t alignment_of(const void* p) {
+  const auto at = reinterpret_cast<uintptr_t>(p) | 256;
+  return static_cast<uint32_t>(at & (~at + 1));
+}
+
+// The library loads the code of an algorithm when it is first run: not allowed in a capture, unless
+// the thread relaxes it.
+bool load_code() {
+  CUmodule module = nullptr;
+  return cuModuleLoadData(&module, "code of a product") == CUDA_SUCCESS &&
+         cuModuleUnload(module) == CUDA_SUCCESS;
+}
+
+Product product_of(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                   cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t d) {
+  Product p{};
+  p.operation = contents<Operation>(operation);
+  p.a = contents<Layout>(a);
+  p.b = contents<Layout>(b);
+  p.d = contents<Layout>(d);
+  return p;
+}
+
+}  // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* out) {
+  *out = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasLtGetVersion(void) { return kVersion; }
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "success";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "an unsupported value or parameter was passed to the function";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "the functionality requested is not supported";
+    default:
+      return "an internal operation failed";
+  }
+}
+
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t size,
+                                               cublasComputeType_t compute, cudaDataType_t scale) {
+  if (size < sizeof(Operation)) return CUBLAS_STATUS_ALLOC_FAILED;
+  keep(desc, Operation{kOperation, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N,
+                       CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t which,
+                                              const void* from, size_t bytes) {
+  auto o = contents<Operation>(desc);
+  cublasStatus_t s = CUBLAS_STATUS_INVALID_VALUE;
+  if (o.mark != kOperation) return s;
+  if (which == CUBLASLT_MATMUL_DESC_TRANSA) s = take(o.transpose_a, from, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_TRANSB) s = take(o.transpose_b, from, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_EPILOGUE) s = take(o.epilogue, from, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER) s = take(o.bias, from, bytes);
+  keep(desc, o);
+  return s;
+}
+
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t size,
+                                                 cudaDataType type, uint64_t rows, uint64_t columns,
+                                                 int64_t ld) {
+  if (size < sizeof(Layout)) return CUBLAS_STATUS_ALLOC_FAILED;
+  keep(layout, Layout{kLayout, rows, columns, ld, 0, type, 1});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t which,
+                                                const void* from, size_t bytes) {
+  auto l = contents<Layout>(layout);
+  cublasStatus_t s = CUBLAS_STATUS_INVALID_VALUE;
+  if (l.mark != kLayout) return s;
+  if (which == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) s = take(l.batch, from, bytes);
+  if (which == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) s = take(l.stride, from, bytes);
+  keep(layout, l);
+  return s;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference,
+                                                     size_t size) {
+  if (size < sizeof(Preference)) return CUBLAS_STATUS_ALLOC_FAILED;
+  keep(preference,
+       Preference{kPreference, 0, CUBLASLT_REDUCTION_SCHEME_MASK, {256, 256, 256, 256}});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t which,
+                                                    const void* from, size_t bytes) {
+  auto p = contents<Preference>(preference);
+  cublasStatus_t s = CUBLAS_STATUS_INVALID_VALUE;
+  if (p.mark != kPreference) return s;
+  if (which == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) s = take(p.workspace, from, bytes);
+  if (which == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) s = take(p.reductions, from, bytes);
+  for (int i = 0; i < 4; ++i)
+    if (which == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i)
+      s = take(p.alignment[i], from, bytes);
+  keep(preference, p);
+  return s;
+}
+
+// One algorithm. It uses all of the workspace that parts of the sums would fill, so that a caller
+// who gives less, or keeps data there, is found.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* found) {
+  *found = 0;
+  const auto pref = contents<Preference>(preference);
+  if (!handle || requested < 1 || pref.mark != kPreference) return CUBLAS_STATUS_INVALID_VALUE;
+  const Product p = product_of(operation, a, b, d);
+  if (const cublasStatus_t s = fault_of(p, contents<Layout>(c)); s != CUBLAS_STATUS_SUCCESS)
+    return s;
+  if (setting_is("none")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Algorithm algorithm{kAlgorithm, product_id(p), 0, {}, alignment_of(p.operation.bias)};
+  constexpr uint64_t kSplits = 2;
+  algorithm.workspace = std::min(pref.workspace, kSplits * sizeof(float) * p.d.rows * p.d.columns);
+  std::copy(pref.alignment, pref.alignment + 4, algorithm.alignment);
+  results[0] = {};
+  keep(&results[0].algo, algorithm);
+  results[0].workspaceSize = algorithm.workspace;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                              const void* alpha, const void* A, cublasLtMatrixLayout_t a,
+                              const void* B, cublasLtMatrixLayout_t b, const void* beta,
+                              const void* C, cublasLtMatrixLayout_t c, void* D,
+                              cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  if (!handle || !alpha || !beta || !A || !B || !D || !algo) return CUBLAS_STATUS_INVALID_VALUE;
+  Product p = product_of(operation, a, b, d);
+  if (const cublasStatus_t s = fault_of(p, contents<Layout>(c)); s != CUBLAS_STATUS_SUCCESS)
+    return s;
+  const auto algorithm = contents<Algorithm>(algo);
+  if (algorithm.mark != kAlgorithm || algorithm.product != product_id(p) ||
+      algorithm.workspace > workspace_bytes ||
+      (algorithm.workspace > 0 && (!workspace || alignment_of(workspace) < 256)))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const auto scalar = [&](const void* at) {
+    return p.operation.scale == CUDA_R_64F ? *static_cast<const double*>(at)
+                                           : double{*static_cast<const float*>(at)};
+  };
+  p.alpha = scalar(alpha);
+  p.beta = scalar(beta);
+  const void* const operands[] = {A, B, p.beta != 0 ? C : D, D};
+  for (int i = 0; i < 4; ++i)
+    if (!operands[i] || alignment_of(operands[i]) < algorithm.alignment[i])
+      return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.operation.epilogue & CUBLASLT_EPILOGUE_BIAS &&
+      (!p.operation.bias || alignment_of(p.operation.bias) < algorithm.bias_alignment))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  p.a_data = A;
+  p.b_data = B;
+  p.c_data = C;
+  p.d_data = D;
+  p.workspace = workspace;
+  p.workspace_bytes = algorithm.workspace;
+  if (!load_code()) return CUBLAS_STATUS_EXECUTION_FAILED;
+  const auto run = [](const void* product) { multiply(*static_cast<const Product*>(product)); };
+  return emulator_enqueue(stream, run, &p, sizeof p) == 0 ? CUBLAS_STATUS_SUCCESS
+                                                          : CUBLAS_STATUS_EXECUTION_FAILED;
+}

@@ -1,0 +1,52 @@
+// What the emulated cuBLASLt keeps in the opaque structs of cublasLt.h.
+#pragma once
+
+#pragma GCC visibility push(default)  // what it declares is exported
+#include <cublasLt.h>
+#pragma GCC visibility pop
+
+#include <cstdint>
+#include <cstring>
+
+namespace emulated_lt {
+
+// Each begins with a mark, so that memory that was not set up is found.
+constexpr uint64_t kOperation = 0x6f70, kLayout = 0x6c61, kPreference = 0x7072, kAlgorithm = 0x616c;
+
+struct Operation {
+  uint64_t mark;
+  int32_t compute, scale, transpose_a, transpose_b;
+  uint32_t epilogue;
+  const void* bias;
+};
+struct Layout {
+  uint64_t mark, rows, columns;
+  int64_t ld, stride;
+  int32_t type, batch;
+};
+struct Preference {
+  uint64_t mark, workspace;
+  uint32_t reductions;
+  uint32_t alignment[4];  // of A, B, C and D
+};
+// Serves the product that it was chosen for, and no other.
+struct Algorithm {
+  uint64_t mark, product, workspace;
+  uint32_t alignment[4], bias_alignment;
+};
+
+// The contents of an opaque struct. Copies, since a caller may have copied the struct.
+template <class T, class Opaque>
+T contents(const Opaque* opaque) {
+  static_assert(sizeof(T) <= sizeof(Opaque));
+  T out;
+  std::memcpy(&out, opaque, sizeof out);
+  return out;
+}
+template <class T, class Opaque>
+void keep(Opaque* opaque, const T& value) {
+  static_assert(sizeof(T) <= sizeof(Opaque));
+  std::memcpy(opaque, &value, sizeof value);
+}
+
+}  // namespace emulated_lt

@@ -1,0 +1,143 @@
+// Products of matrices on the CUDA device, by the emulated cuBLASLt: every combination of types,
+// what has no epilogue, and what has no algorithm.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "kit/dtype.hpp"
+#include "kit/ops/quantized.hpp"
+#include "tests/conformance/runner.hpp"
+
+namespace {
+
+using namespace conformance;
+
+const Plugin& cuda() {
+  static const Plugin plugin(CUDA_PLUGIN);
+  return plugin;
+}
+const Plugin& plain() {
+  static const Plugin plugin(REFERENCE_PLUGIN);
+  return plugin;
+}
+const plait_kernel_item& fast() {
+  const auto* item = cuda().kernels("matmul").at(0);
+  REQUIRE(std::string(item->name) == "cublaslt");
+  return *item;
+}
+
+constexpr uint32_t kFloats[] = {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16};
+
+// The tolerance of an f32 result, whatever its type, in units of the coarsest type on the way.
+Case product(uint32_t type, uint32_t y, int64_t m, int64_t n, int64_t k) {
+  Case c{std::string(plait::kit::dtype_name(type)) + " into " + plait::kit::dtype_name(y),
+         "matmul",
+         {{shape(type, {m, k}), -1, 1}, {shape(type, {k, n}), -1, 1}},
+         {shape(y, {m, n})}};
+  c.scale = 1 + std::sqrt(static_cast<double>(k));
+  constexpr double kPerType = 1e7;  // runner.cpp expects of f64 what f32 cannot give
+  if (y == PLAIT_F64 && type != PLAIT_F64) c.tolerance *= kPerType;
+  return c;
+}
+
+void agree(const Case& c) {
+  static const Device device(cuda()), reference(plain());
+  CAPTURE(c.name);
+  const Desc desc(c, 1);
+  CAPTURE(select(fast(), desc).detail);
+  REQUIRE(select(fast(), desc).taken);
+  const auto wanted = expected(reference, c);
+  for (const RunMode mode : {RunMode::direct, RunMode::captured})
+    CHECK(difference(c, run(device, fast(), c, 1, mode), wanted) == "");
+}
+
+TEST_CASE("every combination of types") {
+  for (const uint32_t type : kFloats)
+    for (const uint32_t y : kFloats)
+      for (const int64_t n : {13, 20})
+        for (const int64_t k : {0, 6}) {
+          agree(product(type, y, 9, n, k));
+          for (const uint32_t bias : kFloats)
+            for (const char* activation : {"none", "relu", "gelu", "gelu_tanh"}) {
+              Case c = product(type, y, 9, n, k);
+              c.name += std::string(" + bias ") + plait::kit::dtype_name(bias) + " " + activation;
+              c.inputs.push_back({shape(bias, {n}), -1, 1});
+              c.attrs = {flag("bias", true), text("activation", activation)};
+              // The bias is rounded to the type of y, or to f32.
+              if (y == PLAIT_F64) c.tolerance = 1e7 * 4e-6;
+              agree(c);
+            }
+          Case sum = product(type, y, 9, n, k);
+          sum.name += " accumulated";
+          sum.attrs = {flag("accumulate", true)};
+          sum.inputs.push_back({sum.outputs[0], -1, 1});
+          agree(sum);  // into other memory
+          sum.in_place = {2};
+          sum.must_alias = true;
+          agree(sum);
+        }
+}
+
+TEST_CASE("the sum of squares, also of more elements than one part has") {
+  for (const uint32_t y : kFloats)
+    for (const uint32_t total : {uint32_t{PLAIT_F32}, uint32_t{PLAIT_F64}})
+      for (const int64_t m : {0, 3, 301}) {
+        Case c = product(PLAIT_F32, y, m, 51, 2);
+        c.name += " with squares, m = " + std::to_string(m);
+        c.attrs = {flag("squares", true)};
+        c.outputs.push_back(shape(total, {}));
+        c.tolerance = y == PLAIT_F64 || total == PLAIT_F64 ? 1e7 * 4e-6 : 4e-6;
+        c.scale = 1 + static_cast<double>(m * 51);
+        if (plait::kit::dtype_bytes(y) == 2) c.tolerance *= 300;  // of y as it was rounded
+        agree(c);
+      }
+}
+
+TEST_CASE("not a number stays behind relu") {
+  Case c = product(PLAIT_F32, PLAIT_F32, 4, 8, 8);
+  c.inputs[0].set = {{3, std::nan("")}};
+  c.attrs = {text("activation", "relu")};
+  agree(c);
+}
+
+TEST_CASE("the workspace is a function of the shapes") {
+  const auto workspace = [](int64_t m, int64_t n, uint32_t type = PLAIT_F32) {
+    return select(fast(), Desc(product(type, type, m, n, 64), 1)).workspace;
+  };
+  constexpr uint64_t kSlack = 256 - 64;  // to align what the engine aligns to 64
+  CHECK(workspace(1, 1) == (64 << 10) + kSlack);
+  CHECK(workspace(100, 100) == 64 * 4 * 100 * 100 + kSlack);
+  CHECK(workspace(4096, 4096) == (32 << 20) + kSlack);
+  CHECK(workspace(0, 5) == 0);
+}
+
+TEST_CASE("the kernel for few rows takes as many as a grid has blocks") {
+  const auto takers = [](int64_t m) {
+    Case c{"", "matmul_quantized", {}, {shape(PLAIT_F32, {m, 8})}};
+    c.inputs = {{shape(PLAIT_BF16, {m, 64})},
+                {shape(PLAIT_U8, {8, 64})},
+                {f32({8, plait::kit::quant_blocks(64)})}};
+    const Desc desc(c, 1);
+    std::string names;
+    for (const auto* item : cuda().kernels("matmul_quantized"))
+      if (select(*item, desc).taken) names += std::string(item->name) + " ";
+    return names;
+  };
+  constexpr int64_t kMost = 8 * 65535;
+  CHECK(takers(kMost) == "few_rows plain ");
+  CHECK(takers(kMost + 1) == "plain ");
+}
+
+TEST_CASE("without an algorithm the plain kernel computes") {
+  setenv("PLAIT_CUDA_EMULATOR_LT", "none", 1);
+  Case c = product(PLAIT_BF16, PLAIT_F32, 7, 5, 6);
+  agree(c);
+  c.attrs = {flag("squares", true)};
+  c.outputs.push_back(shape(PLAIT_F32, {}));
+  c.scale *= 36;
+  agree(c);
+  unsetenv("PLAIT_CUDA_EMULATOR_LT");
+}
+
+}  // namespace

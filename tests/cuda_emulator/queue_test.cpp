@@ -1,0 +1,93 @@
+// Recorded work is launched on the queue that launches it, whichever recorded it, as CUDA graphs
+// and as lists of calls.
+#include <map>
+
+#include "tests/cuda_emulator/plugin.hpp"
+
+using namespace cuda_emulator;
+
+namespace {
+
+uint64_t calls_of(const char* name) {
+  std::map<std::string, uint64_t> calls;
+  emulator_calls(
+      [](void* to, const char* entry, uint64_t n) {
+        (*static_cast<std::map<std::string, uint64_t>*>(to))[entry] = n;
+      },
+      &calls);
+  return calls[name];
+}
+
+TEST_CASE("a capture of one queue is launched on another after the first is closed") {
+  for (const char* graphs : {"true", "false"}) {
+    CAPTURE(graphs);
+    emulator_configure(nullptr, 1);
+    const auto& item = OpenDevice::item();
+    {
+      const OpenDevice device(abi_host::OptionValues{{"graphs", graphs}});
+      float* host = device.pinned();
+      float* memory[2] = {device.memory(), device.memory()};
+      plait_queue *a = device.queue(), *b = device.queue();
+      plait_graph* graph = nullptr;
+      CHECK(take(item.capture_begin(a)) == "");
+      CHECK(take(item.copy(a, PLAIT_COPY_TO_DEVICE, memory[0], host, kSoftmaxBytes)) == "");
+      CHECK(take(item.copy(a, PLAIT_COPY_ON_DEVICE, memory[1], memory[0], kSoftmaxBytes)) == "");
+      CHECK(take(item.copy(a, PLAIT_COPY_TO_HOST, host + 1, memory[1], 4)) == "");
+      CHECK(take(item.capture_end(a, &graph)) == "");
+      item.queue_close(a);
+      host[0] = 7;
+      CHECK(host[1] == 0);
+      CHECK(take(item.graph_launch(graph, b)) == "");
+      CHECK(take(item.sync(b)) == "");
+      CHECK(host[1] == 7);
+      item.graph_close(graph);
+      item.queue_close(b);
+      for (float* m : memory) item.free(device.get(), m);
+      item.host_free(device.get(), host);
+    }
+    check_nothing_is_left();
+  }
+}
+
+TEST_CASE("events of a list of calls are recorded and waited for at each launch") {
+  emulator_configure(nullptr, 1);
+  const auto& item = OpenDevice::item();
+  {
+    const OpenDevice device(abi_host::OptionValues{{"graphs", "false"}});
+    plait_event* event = device.event();
+    plait_queue *a = device.queue(), *b = device.queue();
+    plait_graph* graph = nullptr;
+    CHECK(take(item.capture_begin(a)) == "");
+    CHECK(take(item.event_record(event, a)) == "");
+    CHECK(take(item.event_wait(event, a)) == "");
+    CHECK(take(item.capture_end(a, &graph)) == "");
+    CHECK(calls_of("cuEventRecord") == 0);
+    CHECK(calls_of("cuStreamWaitEvent") == 0);
+    item.queue_close(a);
+    for (uint64_t launches : {1, 2}) {
+      CHECK(take(item.graph_launch(graph, b)) == "");
+      CHECK(calls_of("cuEventRecord") == launches);
+      CHECK(calls_of("cuStreamWaitEvent") == launches);
+    }
+    item.graph_close(graph);
+    item.queue_close(b);
+    item.event_close(event);
+  }
+  check_nothing_is_left();
+}
+
+TEST_CASE("an error of work on the GPU says how to find the kernel") {
+  emulator_configure("cuStreamSynchronize:1:700", 1);
+  const auto& item = OpenDevice::item();
+  {
+    const OpenDevice device;
+    plait_queue* queue = device.queue();
+    const std::string error = take(item.sync(queue));
+    CHECK(error.find("[cuda] work on the GPU failed: an illegal memory access") == 0);
+    CHECK(error.find("run with device.graphs = false") != std::string::npos);
+    item.queue_close(queue);
+  }
+  check_nothing_is_left();
+}
+
+}  // namespace

@@ -1,0 +1,89 @@
+"""Trains on emulated GPUs with ranks as processes, over NCCL and by way of host memory: the losses are those of one rank on the CPU.
+
+run_test.py PLAIT"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+EXPERIMENT = """
+[run]
+name = "gpus"
+steps = 6
+seed = 3
+[batch]
+global = 16
+[data.train]
+type = "synthetic"
+[[model.layers]]
+type = "linear"
+out = 32
+[[model.layers]]
+type = "relu"
+[[model.layers]]
+type = "linear"
+out = 8
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.01
+"""
+LAYOUTS = [
+    ["topology.data=2"],
+    ["topology.data=2", "topology.zero=3"],
+    ["topology.pipeline=2", "batch.accumulation=2"],
+    ["topology.data=2", "topology.backend=shm"],
+    ["topology.data=2", "topology.pipeline=2", "batch.accumulation=2", "topology.backend=gloo"],
+]
+
+
+def run(plait, folder, overrides, **env):
+    done = subprocess.run([plait, "run", "experiment.toml", *overrides], cwd=folder, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **env})
+    return done.returncode, done.stdout + done.stderr
+
+
+def losses(text):
+    line = re.search(r"^loss +(.*)$", text, re.M)
+    if not line:
+        sys.exit("no losses in:\n" + text)
+    return [float(v) for v in re.findall(r"\d+\.\d+", line[1])]
+
+
+def expect(condition, text):
+    if not condition:
+        sys.exit(text)
+
+
+def main():
+    plait = sys.argv[1]
+    gloo = "comm-gloo" in subprocess.run([plait, "env"], capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "experiment.toml"), "w", encoding="utf-8") as file:
+            file.write(EXPERIMENT)
+        code, text = run(plait, folder, ["run.device=cpu"])
+        expect(code == 0, text)
+        wanted = losses(text)
+        for overrides in LAYOUTS:
+            if "topology.backend=gloo" in overrides and not gloo:
+                continue
+            code, text = run(plait, folder, ["run.device=cuda", *overrides])
+            expect(code == 0, f"{overrides}:\n{text}")
+            got = losses(text)
+            near = len(got) == len(wanted) and all(abs(a - b) < 2e-4 for a, b in zip(got, wanted))
+            expect(near, f"{overrides}: losses {got}, expected {wanted}")
+            expect(("NCCL 2." in text) == ("topology.backend" not in " ".join(overrides)), f"{overrides}: another backend:\n{text}")
+        code, text = run(plait, folder, ["run.device=cuda", "topology.data=2"], PLAIT_CUDA_EMULATOR_GPUS="1")
+        expect(code != 0 and "are on the same GPU, expected a GPU for each rank" in text, text)
+        code, text = run(plait, folder, ["run.device=cuda", "topology.data=2"], PLAIT_NCCL_EMULATOR="version=21000")
+        expect(code == 0 and "pass over backend 'nccl'" in text and losses(text), text)
+        code, text = run(plait, folder, ["run.device=cuda", "topology.data=2", "device.graphs=false"])
+        expect(code != 0 and "device.graphs is false in a job of several ranks" in text, text)
+        code, text = run(plait, folder, ["run.device=cuda", "topology.data=2", "topology.timeout=2"], PLAIT_NCCL_EMULATOR="hang=1:6")
+        expect(code != 0 and re.search(r"\[nccl\] group 'data.0': \w+ of .* has not ended 2 s", text), text)
+
+
+main()
