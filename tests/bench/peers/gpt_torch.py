@@ -2,7 +2,7 @@
 """Training speed of PyTorch on a GPT, tuned: prints JSON lines of tokens per second.
 
     gpt_torch.py [--vocabulary 50304] [--width 768] [--layers 12] [--heads 12] [--batch 4] [--length 256]
-                 [--dtype f32|bf16] [--mode eager|compile] [--threads 2] [--rounds-on-input]
+                 [--dtype f32|bf16] [--mode eager|compile] [--threads 2] [--device cpu|cuda] [--rounds-on-input]
 
 GPT-2's shape: positions are learned, norms before attention and MLP, GELU by tanh, the head tied to the
 embedding, no dropout. Random tokens, cross-entropy, AdamW at 3e-4 on f32 parameters; bf16 through autocast.
@@ -32,6 +32,7 @@ def arguments():
     for name, value in dict(vocabulary=50304, width=768, layers=12, heads=12, batch=4, length=256, threads=2, rounds=3).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--mode", choices=VARIANTS, default="eager")
     parser.add_argument("--variant", choices=sorted({v for m in VARIANTS.values() for v in m}))
     parser.add_argument("--seconds", type=float, default=6.0, help="per round")
@@ -85,13 +86,13 @@ def gpt(torch, o):
 def runner(torch, o, variant):
     """A function that trains n steps, cycling over the batches."""
     torch.compiler.reset()
-    model = gpt(torch, o)
+    model = gpt(torch, o).to(o.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     compiling = VARIANTS[o.mode][variant]
     forward = model if compiling is None else torch.compile(model, options=compiling)
-    low = torch.autocast("cpu", dtype=torch.bfloat16) if o.dtype == "bf16" else contextlib.nullcontext()
+    low = torch.autocast(o.device, dtype=torch.bfloat16) if o.dtype == "bf16" else contextlib.nullcontext()
     generator = torch.Generator().manual_seed(1)
-    tokens = torch.randint(0, o.vocabulary, (BATCHES, o.batch, o.length + 1), generator=generator)
+    tokens = torch.randint(0, o.vocabulary, (BATCHES, o.batch, o.length + 1), generator=generator).to(o.device)
     position = 0
 
     def run_steps(count):
@@ -104,6 +105,8 @@ def runner(torch, o, variant):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             position = (position + 1) % BATCHES
+        if o.device == "cuda":
+            torch.cuda.synchronize()
 
     run_steps(3)
     return run_steps
@@ -126,7 +129,8 @@ def go_on_with_fastest(torch, o):
 
 def main():
     o = arguments()
-    tune_process(o.threads, tuned=not o.untuned)
+    if o.device == "cpu":
+        tune_process(o.threads, tuned=not o.untuned)
     torch = import_torch(o.threads, tuned=not o.untuned)
     if not o.variant and len(VARIANTS[o.mode]) > 1:
         go_on_with_fastest(torch, o)
