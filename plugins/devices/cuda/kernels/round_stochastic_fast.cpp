@@ -1,8 +1,6 @@
 // round_stochastic, eight elements a thread.
-#include "kit/ops/round_stochastic.hpp"
 #include "plugins/devices/cuda/kernels/kernel.hpp"
-#include "plugins/devices/cuda/kernels/round_stochastic_args.hpp"
-#include "plugins/support/philox.hpp"
+#include "plugins/devices/cuda/kernels/round_stochastic.hpp"
 
 namespace plait::cuda {
 namespace {
@@ -20,28 +18,16 @@ class FastRoundStochastic {
     return whole;
   }
   FastRoundStochastic(plait_device* device, const plait_op_desc& d)
-      : function_(device, "round_stochastic_fast", "round_stochastic_blocks") {
-    const kit::RoundStochastic r = kit::parse_round_stochastic(d);
-    args_.n = r.n;
-    args_.first = r.first;
-    args_.run = r.run;
-    args_.stride = r.stride;
-    args_.begin = r.begin;
-    args_.seed = r.seed;
-    args_.stream = support::stream_word(r.stream);
-    args_.step.dtype = r.step;
-  }
+      : function_(device, "round_stochastic_fast", "round_stochastic_blocks"),
+        args_(round_stochastic_args(d)) {}
   void run(plait_queue* queue, void* const* operands, void*) const {
-    RoundStochasticArgs args = args_;
-    args.x = static_cast<const float*>(operands[0]);
-    args.step.data = operands[1];
-    args.y = static_cast<uint16_t*>(operands[2]);
+    const RoundStochasticArgs args = with_operands(args_, operands);
     function_.launch(queue, {blocks_of_stride(args.n, 8 * 256)}, 256, args);
   }
 
  private:
   Function function_;
-  RoundStochasticArgs args_{};
+  RoundStochasticArgs args_;
 };
 
 }  // namespace
