@@ -109,6 +109,7 @@ TEST_CASE("ranks that share the only GPU are warned once") {
   CHECK(warning(1, 0, 2) == "");
 }
 
+// Runs in unit_cuda_old_driver, a process of its own: the version of the driver is read once.
 TEST_CASE("a driver older than the toolkit is refused" * doctest::skip()) {
   emulator_configure(nullptr, 1);
   const plait_host host = host_of_job(0, 1);

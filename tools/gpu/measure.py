@@ -10,7 +10,7 @@ PLAIT_CUDA_LIBRARIES, from the wheels of this Python, or from the system.
     inventory    driver, compilers, libraries, `plait env`
     device       memory, copies, events and graphs (conformance)
     kernels      every kernel against the reference device, an op in each process
-    train        losses of 50 steps beside those of the CPU
+    train        losses of 50 steps, compared with the CPU
     twice        two runs, and one without graphs, have equal losses to the last bit
     ranks        two ranks on one GPU, by way of host memory
     speed        training: tokens/s, utilisation

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # pack.sh BUILD OUT.tar.gz: what a bare machine with a GPU needs for measure.py, in one file: programs and plugins without
-# debug information, the libraries of this system that they use except those of the compiler, experiments, tests of the kernels.
+# debug information, the libraries of this system that they use, without the compiler's own, experiments, tests of the kernels.
 # Environment: PLAIT_DATA, a folder with MNIST and tinyshakespeare, if it trains on them.
 set -euo pipefail
 build=$(cd "$1" && pwd)
