@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "plugins/devices/cpu/half/block_products.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
@@ -40,6 +41,27 @@ template <size_t... I>
   sink = _mm512_cvtss_f32(total);
 }
 
+// Four products of tiles, 16 x 32 by 32 x 16, in turn.
+constexpr double kTileFlops = 4.0 * 2 * 16 * 32 * 16;
+[[gnu::target("amx-tile,amx-bf16")]] void dot_tiles(long n) {
+  const InBlockProducts using_tiles(block_products());
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  for (long i = 0; i < n; ++i) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  float result[16 * 16];
+  _tile_stored(0, result, 64);
+  sink = result[0];
+}
+
 template <size_t... I>
 [[gnu::target("avx2,fma")]] void fma_avx2(std::index_sequence<I...>, long n) {
   __m256 sum[] = {_mm256_set1_ps(static_cast<float>(I))...};
@@ -66,6 +88,7 @@ struct Unit {
 };
 
 Unit best_unit(bool bf16) {
+  if (bf16 && block_products().tiles) return {dot_tiles, kTileFlops};
   if (bf16 && __builtin_cpu_supports("avx512bf16"))
     return {[](long n) { dot_avx512(std::make_index_sequence<kWide>(), n); }, 2 * 32 * kWide};
   if (__builtin_cpu_supports("avx512f"))

@@ -1,12 +1,13 @@
-// The CPU device's attention: causal, f32, forward and backward, at shapes of language models; and
-// over a cache, one token of each sequence and a chunk of its first ones.
+// The CPU device's attention: causal, forward and backward, at shapes of language models; and over
+// a cache, one token of each sequence and a chunk of its first ones.
 //
-//   attention_bench PLUGIN.so [threads [cached]]     default 1; only over a cache
+//   attention_bench PLUGIN.so [threads [bf16 | cached]]     default 1, f32 and both parts;
+//                                                           bf16: the first part in bf16
 //
 // GFLOP/s are medians of rounds and count the multiplications of half of the scores, which is what
-// a causal mask leaves. `bench_fma --threads N` measures the limit. Of one token the limit is
-// reading
-// the cache: GB/s of keys and values, the best round (part 3 of matmul_bench measures the rate).
+// a causal mask leaves. `bench_fma --threads N [--bf16]` measures the limit. Of one token the limit
+// is reading the cache: GB/s of keys and values, the best round (part 3 of matmul_bench measures
+// the rate).
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -53,6 +54,16 @@ Case backward_of(const Size& s) {
   return c;
 }
 
+// lse stays f32.
+Case in_bf16(Case c) {
+  const auto change = [](plait_shape& s) {
+    if (s.ndim == 4) s.dtype = PLAIT_BF16;
+  };
+  for (Input& x : c.inputs) change(x.shape);
+  for (plait_shape& y : c.outputs) change(y);
+  return c;
+}
+
 struct Cached {
   int64_t samples, tokens, places, heads, groups, channels;
 };
@@ -85,10 +96,12 @@ struct Times {
 
 // Seconds of one launch.
 Times seconds_of(const Device& device, const Case& c) {
-  const plait_kernel_item& item = *device.plugin().kernels(c.op).at(0);
   const Desc desc(c, device.threads());
+  const auto kernels = device.plugin().kernels(c.op);  // the plain one takes every call
+  size_t first = 0;
+  while (!select(*kernels.at(first), desc).taken) ++first;
+  const plait_kernel_item& item = *kernels[first];
   const Selection chosen = select(item, desc);
-  if (!chosen.taken) throw std::runtime_error("the first kernel of " + c.op + " refuses");
   plait_kernel* kernel = nullptr;
   check(item.prepare(device.plugin().host(), device.get(), &desc.get(), &kernel));
   std::vector<std::unique_ptr<Buffer>> buffers;
@@ -134,26 +147,28 @@ void bench_cached(const Device& device) {
 
 int main(int argc, char** argv) try {
   if (argc < 2) {
-    std::fprintf(stderr, "attention_bench PLUGIN.so [threads [cached]]\n");
+    std::fprintf(stderr, "attention_bench PLUGIN.so [threads [bf16 | cached]]\n");
     return 2;
   }
   const Plugin plugin(argv[1]);
   const OptionValues options{{"threads", argc > 2 ? argv[2] : "1"}};
   const Device device(plugin, options);
-  if (argc > 3) return bench_cached(device), 0;
+  const std::string part = argc > 3 ? argv[3] : "";
+  if (part == "cached") return bench_cached(device), 0;
   std::printf("  B     T   H  G    d   forward ms  GFLOP/s   backward ms  GFLOP/s\n");
   for (const Size& s : kSizes) {
     const double product = static_cast<double>(s.samples * s.heads * s.tokens * s.tokens) *
                            static_cast<double>(s.channels);  // two FLOPs for half of the scores
-    const double forward = seconds_of(device, forward_of(s)).median,
-                 backward = seconds_of(device, backward_of(s)).median;
+    const auto typed = [&part](Case c) { return part == "bf16" ? in_bf16(std::move(c)) : c; };
+    const double forward = seconds_of(device, typed(forward_of(s))).median,
+                 backward = seconds_of(device, typed(backward_of(s))).median;
     std::printf("%3ld %5ld %3ld %2ld %4ld   %10.2f  %7.1f   %11.2f  %7.1f\n",
                 static_cast<long>(s.samples), static_cast<long>(s.tokens),
                 static_cast<long>(s.heads), static_cast<long>(s.groups),
                 static_cast<long>(s.channels), forward * 1e3, 2e-9 * product / forward,
                 backward * 1e3, 5e-9 * product / backward);
   }
-  bench_cached(device);
+  if (part.empty()) bench_cached(device);
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "[attention_bench] %s\n", e.what());

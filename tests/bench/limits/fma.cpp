@@ -1,10 +1,13 @@
 // The limit of the arithmetic: fused multiply-adds on registers only, GFLOP/s of f32. AVX-512, AVX2
-// and scalar code, as far as this machine supports them. With --bf16 of products of pairs of bf16,
-// which are added up as f32, where the machine has vectors of them (AVX512_BF16).
+// and scalar code, as far as this machine supports them. With --bf16 of products of bf16, which are
+// added up as f32, where the machine has tiles (AMX) or vectors of them (AVX512_BF16).
 //   bench_fma [--threads N] [--seconds S] [--bf16]     one round for every line on stdin
+#include <cpuid.h>
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -42,6 +45,41 @@ __attribute__((target("avx512f,avx512bf16"))) void run_bf16(std::index_sequence<
   sink = _mm512_cvtss_f32(total);
 }
 
+// Four products of tiles (16 x 32 by 32 x 16) in turn. A thread sets its tiles once, and never
+// releases them: it computes nothing else.
+constexpr long kTileProducts = 4;
+__attribute__((target("amx-tile,amx-bf16"))) void run_tiles(long n) {
+  struct alignas(64) Configuration {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16};
+  };
+  static constexpr Configuration kTiles;
+  _tile_loadconfig(&kTiles);
+  alignas(64) float result[256];
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  for (long i = 0; i < n; ++i) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_stored(0, result, 64);
+  sink = result[0];
+}
+// Linux lets a process use tiles only after it asked for their state (ARCH_REQ_XCOMP_PERM).
+bool has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kTilesOfBf16 = 1u << 22 | 1u << 24;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTilesOfBf16) == kTilesOfBf16 &&
+         syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
+
 template <size_t... I>
 __attribute__((target("avx2,fma"))) void run_avx2(std::index_sequence<I...>, long n) {
   __m256 sum[] = {_mm256_set1_ps(static_cast<float>(I))...};
@@ -67,6 +105,8 @@ struct Unit {
 
 Unit best_unit(bool bf16) {
   constexpr size_t kWide = 24, kNarrow = 12;
+  if (bf16 && has_tiles())
+    return {"amx_bf16", [](long n) { run_tiles(n / 64); }, 2.0 * 16 * 16 * 32 * kTileProducts / 64};
   if (bf16 && __builtin_cpu_supports("avx512bf16"))
     return {"avx512_bf16", [](long n) { run_bf16(std::make_index_sequence<kWide>(), n); },
             4 * 16 * kWide};

@@ -121,6 +121,8 @@ HWY_EXPORT(attention_units);
 
 struct Forward {
   static constexpr int kProducts = 2;
+  static bool takes(const plait_op_desc& d, std::string& why) { return all_f32(d, why); }
+  static std::string how() { return "blocks of scores"; }
   static kit::Attention parse(const plait_op_desc& d) { return kit::parse_attention(d); }
   static int64_t floats(const AttentionArgs& x) { return attention_floats(x); }
   static int64_t units(const AttentionArgs& x) {

@@ -6,6 +6,8 @@
 
 namespace plait::cpu {
 
+struct BlockProducts;  // plugins/devices/cpu/half/block_products.hpp
+
 constexpr int64_t kQueryBlock = 64, kKeyBlock = 64;  // queries and keys of one block of scores
 
 // Columns of a matrix in scratch: whole pairs of the widest vectors.
@@ -26,6 +28,10 @@ struct AttentionArgs {
   // Where it has 16-bit floats: k and v in place of those above, and what makes f32 of them.
   const uint16_t *k16 = nullptr, *v16 = nullptr;
   void (*widen)(const uint16_t* from, float* to, int64_t n) = nullptr;
+  // Where all operands but lse are bf16: these in place of those above, with k16 and v16.
+  const uint16_t *q16 = nullptr, *o16 = nullptr, *d_o16 = nullptr;
+  const BlockProducts* products = nullptr;
+  uint16_t *out16 = nullptr, *dq16 = nullptr, *dk16 = nullptr, *dv16 = nullptr;
   uint32_t step = 0;  // of dropout
   int64_t first_sample = 0;
 

@@ -168,6 +168,8 @@ HWY_EXPORT(attention_grad_units);
 
 struct Gradient {
   static constexpr int kProducts = 5;
+  static bool takes(const plait_op_desc& d, std::string& why) { return all_f32(d, why); }
+  static std::string how() { return "blocks of scores"; }
   static kit::Attention parse(const plait_op_desc& d) { return kit::parse_attention_grad(d); }
   static int64_t floats(const AttentionArgs& x) { return attention_grad_floats(x); }
   static int64_t units(const AttentionArgs& x) { return x.a.samples * x.a.groups; }

@@ -68,18 +68,18 @@ inline double attention_nanoseconds(const kit::Attention& a, int products) {
          static_cast<double>(a.qk + a.value) / 2 * products * kPerMultiplication;
 }
 
-// Direction: parse() of the op, floats() of scratch for a thread, number of units(), kProducts,
-// bind() of the operands behind the optional inputs, and pick(), the function that computes units
-// [first, last).
+// Direction: takes() a call, parse() of the op, floats() of scratch for a thread, number of
+// units(), kProducts, bind() of the operands behind the optional inputs, pick(), the function that computes
+// units [first, last), and how(), for the text of select().
 template <class Direction>
 class CpuAttention {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    if (!Direction::takes(d, why)) return false;
     const CpuAttention kernel(nullptr, d);
-    if (!all_f32(d, why)) return false;
     choice.workspace = kernel.ranges_.bytes() +
                        static_cast<uint64_t>(kernel.num_threads_ * kernel.floats_) * sizeof(float);
-    why = variant("blocks of scores", kernel.num_threads_);
+    why = variant(Direction::how(), kernel.num_threads_);
     return true;
   }
   CpuAttention(plait_device*, const plait_op_desc& d)

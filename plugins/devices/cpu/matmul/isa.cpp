@@ -52,6 +52,14 @@ bool has_pair_products() {
   return has;
 }
 
+BlockInstructions block_instructions() {
+  using Xbyak::util::Cpu;
+  const Cpu cpu;
+  const bool wide = machine_isa() == Isa::avx512;
+  return {wide && cpu.has(Cpu::tAVX512_BF16),
+          wide && cpu.has(Cpu::tAMX_TILE) && cpu.has(Cpu::tAMX_BF16)};
+}
+
 int64_t second_level_cache_bytes() {
   static const int64_t bytes = [] {
     const Xbyak::util::Cpu cpu;

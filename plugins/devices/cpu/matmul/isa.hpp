@@ -20,6 +20,13 @@ bool has_bf16_products();
 // (AMX), and PLAIT_BF16_PRODUCTS is not 0.
 bool has_pair_products();
 
+// Instructions for products of bf16: AVX512_BF16, and AMX (whether the system grants its state is
+// another question).
+struct BlockInstructions {
+  bool dots = false, tiles = false;
+};
+BlockInstructions block_instructions();
+
 // Of one core.
 int64_t second_level_cache_bytes();
 
