@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -137,12 +138,43 @@ class Hosts(unittest.TestCase):
         run = self.start_long("topology.timeout=3")
         self.network.cut("right")
         try:
-            codes = run.wait()
+            self.all_fail(run)
         finally:
-            machines.call("ip", "link", "set", "to-right", "up")
-        self.assertEqual(codes, [1] * 4)
+            self.network.mend("right")
+
+    def all_fail(self, run):
+        self.assertEqual(run.wait(), [1] * 4)
         for rank in range(4):
             self.assertRegex(run.says(rank), r"rank \d \(pipeline 0, data \d, tensor 0\)")
+
+    def test_one_direction_of_a_cable_is_dead(self):
+        # What is sent to the right arrives; answers, acknowledgements among them, go nowhere.
+        run = self.start_long("topology.timeout=3")
+        begin = time.monotonic()
+        with self.right.deaf_to(self.left):
+            self.all_fail(run)
+        # Two timeouts: that of a call, and that within which a rank counts as lost.
+        self.assertLess(time.monotonic() - begin, 2 * 3 + 5)
+
+    def test_lost_packets_and_a_short_partition_change_nothing(self):
+        words = ["topology.data=4", "run.steps=600"]
+        places = [self.left, self.left, self.right, self.right]
+        quiet = self.start(places, *words)
+        self.assertEqual(quiet.wait(), [0] * 4)
+        expected = quiet.losses()
+        self.assertEqual(len(expected), 600)
+        (self.folder / "run").rename(self.folder / "quiet")
+        run = self.start(places, *words)
+        while run.ranks[0].poll() is None and not run.losses():
+            pass
+        for gone in (0.02, 0.02, 0.05, 0.1, 3):
+            self.network.cut("right")
+            time.sleep(gone)
+            self.assertIsNone(run.ranks[0].poll(), "the run was over before its network was disturbed")
+            self.network.mend("right")
+            time.sleep(0.02)
+        self.assertEqual(run.wait(), [0] * 4, "\n".join(run.says(rank)[-2000:] for rank in range(4)))
+        self.assertEqual(run.losses(), expected)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ They live in a user namespace of their own where this is not root, and in a moun
 nothing of them is left when the last process ends, however that happens.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -62,6 +63,16 @@ class Machine:
         """Words that run a command there, in the current folder."""
         return ["nsenter", "-t", str(self.first.pid), "-n", "-m", "-u", f"--wd={os.getcwd()}", "--", *map(str, words)]
 
+    @contextlib.contextmanager
+    def deaf_to(self, other):
+        """Meanwhile what this machine sends to the other is lost: it goes to an address that nobody has."""
+        neighbour = [other.address, "dev", "eth0"]
+        call(*self.command("ip", "neighbour", "replace", *neighbour, "lladdr", "02:00:00:00:00:99", "nud", "permanent"))
+        try:
+            yield
+        finally:
+            call(*self.command("ip", "neighbour", "delete", *neighbour))
+
     def close(self):
         self.first.kill()
         self.first.wait()
@@ -69,7 +80,7 @@ class Machine:
 
 
 class Machines:
-    """`names` on one switch; each knows the others by name. cut(name) pulls a cable."""
+    """`names` on one switch; each knows the others by name. cut(name) pulls a cable, mend(name) puts it back."""
 
     def __init__(self, names):
         self.all = []
@@ -92,6 +103,9 @@ class Machines:
 
     def cut(self, name):
         call("ip", "link", "set", f"to-{name}", "down")
+
+    def mend(self, name):
+        call("ip", "link", "set", f"to-{name}", "up")
 
     def close(self):
         for machine in self.all:
