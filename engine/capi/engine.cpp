@@ -122,7 +122,7 @@ plait_error* plait_plugin_inspect(const char* path, uint64_t size, plait_text** 
   return guard_c([&] {
     require(json, "json");
     *json = new_text(
-        plugin::inspect_file(FileSystem::posix(), text_argument(path, size, "path")).json());
+        plugin::inspect_file(text_argument(path, size, "path")).json());
   });
 }
 

@@ -1,11 +1,8 @@
 #include "engine/plugin/checks.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 
-#include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plugin/plugin_load_error.hpp"
 
@@ -15,51 +12,9 @@ namespace {
 // Size of plait_plugin in ABI 1, up to its last member at that time. Never changes.
 constexpr size_t kPluginV1 = offsetof(plait_plugin, close) + sizeof(plait_plugin::close);
 
-bool ours_or_roots(const FileInfo& info) { return info.owner == 0 || info.owner == geteuid(); }
-
-// Group write permission is harmless for the user's own group (a private group has the user's
-// number).
-bool others_may_write(const FileInfo& info) {
-  const bool private_group = info.group == info.owner && info.group == getegid();
-  return (info.mode & 002) != 0 || ((info.mode & 020) != 0 && !private_group);
-}
-
-// As in /tmp: others cannot replace our files.
-bool is_sticky(const FileInfo& info) { return (info.mode & 01000) != 0; }
-
-std::string mode_text(const FileInfo& info) {
-  return strf("owner %u, mode %04o", info.owner, info.mode);
-}
-
 std::string abi_text(uint32_t abi) { return "ABI " + std::to_string(abi); }
 
 }  // namespace
-
-void check_permissions(FileSystem& files, const std::string& path) {
-  const FileInfo file = files.info(path);
-  if (!ours_or_roots(file) || others_may_write(file))
-    throw PluginLoadError(path,
-                          "found " + mode_text(file) +
-                              ", expected a file owned by you or root that nobody else may write",
-                          "run chmod go-w on it, or install it as its owner");
-  std::string folder = folder_of(path);
-  const FileInfo own = files.info(folder);
-  if (!ours_or_roots(own) || (others_may_write(own) && !is_sticky(own)))
-    throw PluginLoadError(path,
-                          "its folder has " + mode_text(own) +
-                              ", expected one owned by you or root that nobody else may write",
-                          "run chmod go-w on the folder, or move the plugin");
-  // Whoever may write to a folder can replace its files, and the folder below.
-  while (folder != "/" && folder != ".") {
-    folder = folder_of(folder);
-    const FileInfo above = files.info(folder);
-    if ((above.mode & 002) != 0 && !is_sticky(above))
-      throw PluginLoadError(path,
-                            "the folder '" + folder + "' above it has " + mode_text(above) +
-                                ", expected one that not everybody may write",
-                            "run chmod o-w on that folder, or move the plugin");
-  }
-}
 
 void check_inspection(const Inspection& found) {
   if (!found.matches_this_machine())

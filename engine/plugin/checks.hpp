@@ -1,5 +1,5 @@
-// Checks of a plugin file before any of its code runs, and of its table before it is opened. All
-// throw PluginLoadError.
+// Checks of a plugin before any of its code runs, and of its table before it is opened. All throw
+// PluginLoadError. plugin_file.hpp checks who may write the file.
 #pragma once
 
 #include <plait/plugin.h>
@@ -9,15 +9,8 @@
 
 #include "engine/plugin/inspect.hpp"
 
-namespace plait {
-class FileSystem;
-}
-
 namespace plait::plugin {
 
-// A regular file owned by this user or root that nobody else may write, in a folder with the same
-// property, below folders that not everybody may write. path: a real path, without links.
-void check_permissions(FileSystem& files, const std::string& path);
 // Machine, file type, note, ABI, sanitizer.
 void check_inspection(const Inspection& found);
 // The table returned by the entry function (may be NULL).

@@ -5,16 +5,14 @@
 #include <charconv>
 #include <system_error>
 
-#include "engine/base/files.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plugin/elf.hpp"
+#include "engine/plugin/plugin_file.hpp"
 #include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
 namespace {
-
-constexpr uint64_t kMaxPluginBytes = uint64_t{4} << 30;
 
 #if defined(__x86_64__)
 constexpr uint32_t kOwnMachine = 62;
@@ -112,20 +110,7 @@ Inspection inspect(std::span<const std::byte> file, const std::string& path) {
   return found;
 }
 
-Inspection inspect_file(FileSystem& files, const std::string& path) {
-  const FileInfo info = files.info(path);
-  if (info.kind == FileKind::kNone)
-    throw PluginLoadError(path, "there is no such file",
-                          "check the path; plugins are files named plait-NAME.so",
-                          PLAIT_ERR_NOT_FOUND);
-  if (info.kind != FileKind::kRegular)
-    throw PluginLoadError(path,
-                          info.kind == FileKind::kDirectory ? "found a folder, expected a file"
-                                                            : "found no regular file",
-                          "give the plugin's .so file");
-  const auto mapped = files.map(path, kMaxPluginBytes);
-  return inspect({mapped->data(), static_cast<size_t>(mapped->size())}, path);
-}
+Inspection inspect_file(const std::string& path) { return inspect(PluginFile(path).bytes(), path); }
 
 std::string Inspection::json() const {
   JsonWriter json;

@@ -9,10 +9,6 @@
 #include <string>
 #include <vector>
 
-namespace plait {
-class FileSystem;
-}
-
 namespace plait::plugin {
 
 struct Note {
@@ -39,7 +35,7 @@ struct Inspection {
 // Errors: PLAIT_ERR_PLUGIN for a file that is damaged or not ELF; the text names the path, what was
 // found and what to do.
 Inspection inspect(std::span<const std::byte> file, const std::string& path);
-Inspection inspect_file(FileSystem& files, const std::string& path);
+Inspection inspect_file(const std::string& path);
 
 // The machine of this process: "x86-64, 64 bit".
 std::string own_machine();

@@ -1,10 +1,66 @@
 #include "engine/plugin/library.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include <cstring>
+#include <vector>
 
 #include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
+namespace {
+
+using Segments = std::vector<ElfW(Phdr)>;
+
+// A library in memory.
+struct Image {
+  const ElfW(Dyn) * dynamic = nullptr;  // by which it is found
+  uintptr_t base = 0;
+  Segments segments;
+};
+
+int find_image(dl_phdr_info* info, size_t, void* wanted) {
+  Image& image = *static_cast<Image*>(wanted);
+  for (size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = info->dlpi_phdr[i];
+    if (p.p_type != PT_DYNAMIC) continue;
+    if (info->dlpi_addr + p.p_vaddr != reinterpret_cast<uintptr_t>(image.dynamic)) continue;
+    image.base = info->dlpi_addr;
+    image.segments.assign(info->dlpi_phdr, info->dlpi_phdr + info->dlpi_phnum);
+    return 1;
+  }
+  return 0;
+}
+
+// Of a file that is known to be for this machine.
+Segments segments_of(std::span<const std::byte> file) {
+  ElfW(Ehdr) head;
+  if (file.size() < sizeof head) return {};
+  std::memcpy(&head, file.data(), sizeof head);
+  const uint64_t bytes = uint64_t{head.e_phnum} * sizeof(ElfW(Phdr));
+  if (head.e_phentsize != sizeof(ElfW(Phdr)) || head.e_phoff > file.size() ||
+      bytes > file.size() - head.e_phoff)
+    return {};
+  Segments all(head.e_phnum);
+  std::memcpy(all.data(), file.data() + head.e_phoff, bytes);
+  return all;
+}
+
+bool is_constant(const ElfW(Phdr) & p) {
+  return p.p_type == PT_NOTE || (p.p_type == PT_LOAD && (p.p_flags & (PF_W | PF_X)) == 0);
+}
+
+// Whether the loader writes into segments of this library that are not for writing.
+bool has_text_relocations(const ElfW(Dyn) * dynamic) {
+  for (; dynamic->d_tag != DT_NULL; ++dynamic)
+    if (dynamic->d_tag == DT_TEXTREL ||
+        (dynamic->d_tag == DT_FLAGS && (dynamic->d_un.d_val & DF_TEXTREL) != 0))
+      return true;
+  return false;
+}
+
+}  // namespace
 
 Library::Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (handle_) return;
@@ -19,5 +75,26 @@ Library::~Library() {
 }
 
 void* Library::symbol(const char* name) const { return dlsym(handle_, name); }
+
+bool Library::is_loaded_from(std::span<const std::byte> file) const {
+  link_map* map = nullptr;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return false;
+  Image image;
+  image.dynamic = map->l_ld;
+  const Segments expected = segments_of(file);
+  if (dl_iterate_phdr(find_image, &image) == 0 || expected.size() != image.segments.size())
+    return false;
+  // The same segments are in memory, so their bytes can be read there.
+  if (std::memcmp(expected.data(), image.segments.data(), expected.size() * sizeof(ElfW(Phdr))))
+    return false;
+  const bool rewritten = has_text_relocations(image.dynamic);
+  for (const ElfW(Phdr) & p : expected) {
+    if (!is_constant(p) || (rewritten && p.p_type == PT_LOAD)) continue;
+    if (p.p_offset > file.size() || p.p_filesz > file.size() - p.p_offset) return false;
+    const auto* loaded = reinterpret_cast<const std::byte*>(image.base + p.p_vaddr);
+    if (std::memcmp(loaded, file.data() + p.p_offset, p.p_filesz) != 0) return false;
+  }
+  return true;
+}
 
 }  // namespace plait::plugin

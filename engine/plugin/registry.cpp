@@ -10,6 +10,7 @@
 #include "engine/base/text.hpp"
 #include "engine/plugin/checks.hpp"
 #include "engine/plugin/loaded.hpp"
+#include "engine/plugin/plugin_file.hpp"
 #include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
@@ -91,13 +92,14 @@ void Registry::load_checked(LoadEntry& entry) {
   if (!is_absolute(path))
     throw PluginLoadError(path, "found a relative path, expected an absolute one",
                           "give the full path");
-  const Inspection found = inspect_file(files_, path);
-  const std::string real = files_.real_path(path);
+  const PluginFile file(path);
+  const Inspection found = inspect(file.bytes(), path);
+  const std::string& real = file.real_path();
   if (found.note) {
     entry.name = found.note->name;
     entry.version = found.note->version;
   }
-  check_permissions(files_, real);
+  file.check_permissions();
   check_inspection(found);
   const auto& allow = settings_.allow;
   if (!allow.empty() && std::find(allow.begin(), allow.end(), entry.name) == allow.end()) {
@@ -115,6 +117,11 @@ void Registry::load_checked(LoadEntry& entry) {
     return;
   }
   auto library = std::make_unique<Library>(real);
+  if (!library->is_loaded_from(file.bytes()))
+    throw PluginLoadError(path,
+                          "the library in memory is another one: the file was replaced while it "
+                          "was loaded, or since this process loaded it before",
+                          "load it again; if that does not help, start the process anew");
   const plait_plugin* table = enter(*library, path);
   check_table(table, found);
   open(std::move(library), table, real);
@@ -167,7 +174,7 @@ void Registry::load_file(const SearchPath& location, const std::string& path,
 }
 
 bool Registry::is_no_plugin(const std::string& path) const {
-  const Inspection found = inspect_file(files_, path);
+  const Inspection found = inspect_file(path);
   const bool entry = std::binary_search(found.exports.begin(), found.exports.end(),
                                         std::string(PLAIT_PLUGIN_ENTRY));
   return !found.note && !entry && !name_of(path).starts_with("plait-");

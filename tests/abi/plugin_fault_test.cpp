@@ -1,70 +1,20 @@
 // Loads plugins that break the contract, one fault each, and checks the engine's message: it names
 // the file, the fault, the supported values and the remedy.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
-#include "engine/base/error.hpp"
-#include "engine/base/files.hpp"
 #include "engine/plugin/inspect.hpp"
-#include "engine/plugin/registry.hpp"
+#include "tests/abi/fault_plugins.hpp"
 
 using namespace plait;
 using namespace plait::plugin;
+using namespace plait::test;
 
 namespace {
-
-const std::string kFolder = FAULT_FOLDER;
-
-std::string fault(const std::string& name) { return kFolder + "/plait-fault-" + name + ".so"; }
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-struct Bench {
-  std::string lines;
-  Log log{[this](uint32_t level, std::string_view text) {
-            lines += std::to_string(level) + " " + std::string(text) + "\n";
-          },
-          PLAIT_LOG_WARN};
-  FileSystem& files = FileSystem::posix();
-  Registry registry;
-  explicit Bench(RegistrySettings settings = {}) : registry(log, files, {}, std::move(settings)) {}
-  // The message of load() for a file; "" if it was loaded.
-  std::string refusal(const std::string& path) {
-    try {
-      registry.load(path);
-    } catch (const Error& e) {
-      return e.text();
-    }
-    return "";
-  }
-};
-
-// A folder for damaged copies.
-struct Scratch {
-  FileSystem& files = FileSystem::posix();
-  std::string folder;
-  Scratch() {
-    char name[] = "./plait-faults-XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    folder = files.real_path(name);
-  }
-  ~Scratch() { files.remove_all(folder); }
-  std::string copy(const std::string& from, const std::string& name) const {
-    return put(name, files.read_all(from, 1 << 26));
-  }
-  std::string put(const std::string& name, const std::string& content) const {
-    files.make_folders(folder_of(folder + "/" + name));
-    files.replace(folder + "/" + name, content);
-    chmod((folder + "/" + name).c_str(), 0644);
-    return folder + "/" + name;
-  }
-};
 
 // A refusal names the file, the fault, the supported values and the remedy, and leaves nothing
 // behind.
@@ -98,7 +48,7 @@ TEST_CASE("a plugin without a fault loads, closes and loads again") {
 }
 
 TEST_CASE("a plugin says what it is without being loaded") {
-  const Inspection found = inspect_file(FileSystem::posix(), fault("none"));
+  const Inspection found = inspect_file(fault("none"));
   CHECK(found.matches_this_machine());
   REQUIRE(found.note);
   CHECK(found.note->name == "fault-none");
@@ -129,13 +79,13 @@ TEST_CASE("a truncated file") {
 TEST_CASE("another machine") {
   const Scratch at;
   std::string bytes = at.files.read_all(fault("none"), 1 << 26);
-  const uint16_t other = inspect_file(at.files, fault("none")).machine == 183 ? 62 : 183;
+  const uint16_t other = inspect_file(fault("none")).machine == 183 ? 62 : 183;
   bytes[18] = static_cast<char>(other);
   bytes[19] = 0;
   const std::string path = at.put("foreign.so", bytes);
   check_refused(path, {"found a file for ", other == 183 ? "aarch64" : "x86-64",
                        "this engine runs ", "build the plugin for this machine"});
-  CHECK(inspect_file(at.files, path).note->name == "fault-none");  // inspection works nevertheless
+  CHECK(inspect_file(path).note->name == "fault-none");  // inspection works nevertheless
 }
 
 TEST_CASE("faults of the note") {
@@ -199,7 +149,7 @@ TEST_CASE("a file that others may write") {
   CHECK(Bench().refusal(path) == "");
 }
 
-TEST_CASE("a folder above the plugin's that everybody may write") {
+TEST_CASE("a folder above the plugin's whose entries others may replace") {
   const Scratch at;
   const std::string inner = at.folder + "/inner";
   REQUIRE(mkdir(inner.c_str(), 0755) == 0);
@@ -211,6 +161,17 @@ TEST_CASE("a folder above the plugin's that everybody may write") {
   CHECK(Bench().refusal(path) == "");
   REQUIRE(chmod(at.folder.c_str(), 0755) == 0);
   CHECK(Bench().refusal(path) == "");
+  // Other users and groups, which only root can give a folder to.
+  if (chown(at.folder.c_str(), static_cast<uid_t>(-1), 4321) != 0) return;
+  REQUIRE(chmod(at.folder.c_str(), 0775) == 0);
+  check_refused(path, {found.c_str(), "mode 0775, expected one that no group of others may write",
+                       "run chmod g-w on that folder"});
+  REQUIRE(chmod(at.folder.c_str(), 01775) == 0);
+  CHECK(Bench().refusal(path) == "");
+  REQUIRE(chmod(at.folder.c_str(), 0755) == 0);
+  REQUIRE(chown(at.folder.c_str(), 4322, static_cast<gid_t>(-1)) == 0);
+  check_refused(path, {found.c_str(), "owner 4322, mode 0755, expected one owned by you or root",
+                       "move the plugin to a folder of yours"});
 }
 
 TEST_CASE("a second plugin with an item of the same name loads without that item, naming both") {

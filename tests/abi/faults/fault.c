@@ -1,6 +1,28 @@
 /* A plugin in C that is right but for the one fault its build asks for. */
+#define _GNU_SOURCE 1
 #include <plait/layer.h>
 #include <plait/plugin.h>
+
+#if defined(FAULT_SWAPPED)
+/* Takes the place of fault-none while that is loaded. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#undef FAULT_NAME
+#define FAULT_NAME "fault-none"
+#define FAULT_VERSION "2.0.0"
+#define FAULT_LAYER "swapped_layer"
+
+/* Tells that code of this file ran. */
+__attribute__((constructor)) static void leave_mark(void) {
+  const char* mark = getenv("FAULT_MARK");
+  const int fd = mark ? open(mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) : -1;
+  if (fd >= 0) close(fd);
+}
+#else
+#define FAULT_VERSION "1.0.0"
+#define FAULT_LAYER "fault_layer"
+#endif
 
 /* A note as PLAIT_PLUGIN_NOTE makes it, with a text of our own. */
 #define NOTE(text_of_it)                                                               \
@@ -17,7 +39,7 @@ NOTE("abi=1;name=" FAULT_NAME ";version=1;sanitizer=address");
 #elif defined(FAULT_SANITIZER)
 NOTE("abi=1;name=" FAULT_NAME ";version=1;sanitizer=thread");
 #elif !defined(FAULT_NO_NOTE)
-PLAIT_PLUGIN_NOTE(FAULT_NAME, "1.0.0");
+PLAIT_PLUGIN_NOTE(FAULT_NAME, FAULT_VERSION);
 #endif
 
 #if defined(FAULT_PRIVATE)
@@ -40,14 +62,7 @@ static const plait_layer_item layer = {
 #else
     sizeof(plait_layer_item),
 #endif
-    "fault_layer",
-    "passes its input on",
-    NULL,
-    0,
-    1,
-    1,
-    1,
-    build};
+    FAULT_LAYER, "passes its input on", NULL, 0, 1, 1, 1, build};
 
 static plait_error* PLAIT_CALL open_plugin(const plait_host* host, const char* path, void** state) {
   (void)path;
@@ -78,7 +93,7 @@ static const plait_plugin table = {
 #else
     FAULT_NAME,
 #endif
-    "1.0.0",
+    FAULT_VERSION,
     "Apache-2.0",
     "a plugin of the tests",
     open_plugin,
