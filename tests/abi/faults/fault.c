@@ -49,9 +49,29 @@ int fault_private_number(void);
 int a_function_that_is_nowhere(void);
 #endif
 
+#if defined(FAULT_CRASH)
+#include <stdlib.h>
+#include <string.h>
+/* Ends the process as the environment says. */
+static void end_process(void) {
+  const char* how = getenv("FAULT_CRASH");
+  volatile char* volatile nowhere = NULL;
+  void* (*volatile fill)(void*, int, size_t) = memset;
+  if (!how) return;
+  if (!strcmp(how, "write")) *nowhere = 1;
+  if (!strcmp(how, "memset")) fill((void*)nowhere, 1, 1 << 20);
+  if (!strcmp(how, "abort")) abort();
+  if (!strcmp(how, "exit 0")) exit(0);
+  if (!strcmp(how, "exit 7")) exit(7);
+}
+#endif
+
 static plait_error* PLAIT_CALL build(plait_builder* b, const plait_options* o,
                                      const plait_value* in, uint32_t n, plait_value* out) {
   (void)b, (void)o, (void)n;
+#if defined(FAULT_CRASH)
+  end_process();
+#endif
   out[0] = in[0];
   return NULL;
 }
