@@ -17,6 +17,7 @@ std::string_view text_of(const Digest& digest);
 bool equal_constant_time(std::string_view a, std::string_view b);
 
 // Throws std::system_error where the system provides none.
+void fill_random(char* to, size_t n);
 std::string random_bytes(size_t n);
 
 }  // namespace plait::kit

@@ -27,7 +27,7 @@ runtime::Job job_of(const plait_job_options& o) {
   if (o.rendezvous) job.rendezvous = o.rendezvous;
   if (o.secret_size > 0) {
     require(o.secret, "plait_job_options.secret");
-    job.secret.assign(static_cast<const char*>(o.secret), o.secret_size);
+    job.secret = std::string_view(static_cast<const char*>(o.secret), o.secret_size);
   }
   job.connect_timeout = o.connect_timeout;
   job.timeout = o.timeout;

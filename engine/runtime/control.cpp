@@ -48,7 +48,7 @@ JoinInfo make_join_info(const Job& job, const Rendezvous& rendezvous, Fd& own) {
     own = listen_at({address_of_machine()});
   const Address address = address_of_listener(own ? own.get() : job.listen_fd);
   JoinInfo join_info{host_of(address), port_of(address), job.secret, random_bytes(kRunSize)};
-  if (!rendezvous.path.empty()) join_info.secret = random_bytes(kSecretSize);
+  if (!rendezvous.path.empty()) join_info.secret = random_secret();
   return join_info;
 }
 

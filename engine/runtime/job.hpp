@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/plugin/job_place.hpp"
+#include "kit/secret.hpp"
 
 namespace plait::runtime {
 
@@ -19,7 +20,7 @@ struct Job {
   // rank 0 listens where it likes and writes address and secret to that file, which only this user
   // can read. "": nowhere, good for plans only.
   std::string rendezvous;
-  std::string secret;  // bytes; "" where the file brings it
+  kit::Secret secret;  // empty where the file brings it
   int listen_fd = -1;  // of rank 0: a socket that listens at the rendezvous's port already; owned
                        // by whoever gave it
   // Seconds, 0: as [topology] says.

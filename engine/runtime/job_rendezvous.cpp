@@ -36,28 +36,32 @@ struct ScopedFd {
 
 // Reads from the start if possible, so that reading twice gives the same; from a pipe, the
 // remaining bytes.
-std::string read_secret(int fd, const char* variable) {
-  std::string secret(kMaxSecret + 1, '\0');
-  size_t n = 0;
+kit::Secret read_secret(int fd, const char* variable) {
   const bool seekable = ::lseek(fd, 0, SEEK_CUR) >= 0;
-  while (n < secret.size()) {
-    const ssize_t got = seekable ? ::pread(fd, &secret[n], secret.size() - n, static_cast<off_t>(n))
-                                 : ::read(fd, &secret[n], secret.size() - n);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_io(std::string("[job] cannot read the secret of ") + variable, errno);
-    if (got == 0) break;
-    n += static_cast<size_t>(got);
-  }
+  const auto read_all = [&](char* room) {
+    size_t n = 0;
+    while (n < kMaxSecret + 1) {
+      const size_t left = kMaxSecret + 1 - n;
+      const ssize_t got = seekable ? ::pread(fd, room + n, left, static_cast<off_t>(n))
+                                   : ::read(fd, room + n, left);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail_io(std::string("[job] cannot read the secret of ") + variable, errno);
+      if (got == 0) break;
+      n += static_cast<size_t>(got);
+    }
+    return n;
+  };
+  const kit::Secret secret = kit::Secret::filled(kMaxSecret + 1, read_all);
+  const size_t n = secret.size();
   if (n < kMinSecret || n > kMaxSecret)
     fail_config(std::string("[job] the secret of ") + variable + " has " +
                 (n > kMaxSecret ? "more than " + std::to_string(kMaxSecret) : std::to_string(n)) +
                 " bytes, expected " + std::to_string(kMinSecret) + " to " +
                 std::to_string(kMaxSecret) + "; a good one is made by: " + kMakeSecret);
-  secret.resize(n);
   return secret;
 }
 
-std::string secret_of_file(const std::string& path) {
+kit::Secret secret_of_file(const std::string& path) {
   constexpr const char* kName = "PLAIT_SECRET_FILE";
   const ScopedFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (file.fd < 0)
@@ -91,13 +95,13 @@ int inherited(const EnvVariables& v, const char* name) {
   return fd;
 }
 
-std::string secret_of(const EnvVariables& v) {
+kit::Secret secret_of(const EnvVariables& v) {
   const bool file = v.has("PLAIT_SECRET_FILE"), fd = v.has("PLAIT_SECRET_FD");
   if (file && fd)
     fail_config("[job] PLAIT_SECRET_FILE and PLAIT_SECRET_FD are both set; unset one of them");
   if (file) return secret_of_file(v.text("PLAIT_SECRET_FILE"));
   if (fd) return read_secret(inherited(v, "PLAIT_SECRET_FD"), "PLAIT_SECRET_FD");
-  return "";
+  return {};
 }
 
 int listening_socket(const EnvVariables& v) {

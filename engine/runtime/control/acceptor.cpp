@@ -47,7 +47,7 @@ void RateLimitedLog::add(const std::string& text, Time now) {
   log_.warn("[control] " + text);
 }
 
-Acceptor::Acceptor(int listener, std::string secret, std::string run, double timeout, Log& log,
+Acceptor::Acceptor(int listener, kit::Secret secret, std::string run, double timeout, Log& log,
                    OnAdmitted on_admitted)
     : listener_(listener),
       secret_(std::move(secret)),

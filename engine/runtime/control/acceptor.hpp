@@ -45,7 +45,7 @@ class Acceptor {
 
   // The listening socket is borrowed and made non-blocking. timeout: seconds for a connection to
   // authenticate. Errors: PLAIT_ERR_IO.
-  Acceptor(int listener, std::string secret, std::string run, double timeout, Log& log,
+  Acceptor(int listener, kit::Secret secret, std::string run, double timeout, Log& log,
            OnAdmitted on_admitted);
 
   // Appends its descriptors for poll(); serve() reads the results from the same position on.
@@ -75,7 +75,8 @@ class Acceptor {
   void drop(PendingConnection& pending, const std::string& why, Time now);
 
   const int listener_;
-  const std::string secret_, run_;
+  const kit::Secret secret_;
+  const std::string run_;
   const double timeout_;
   const OnAdmitted on_admitted_;
   RateLimitedLog refusal_log_;

@@ -17,19 +17,35 @@ int digit(char c) {
   return -1;
 }
 
+[[noreturn]] void fail_random(const std::system_error& e) {
+  fail_io("[control] the system provides no random numbers (getrandom)", e.code().value());
+}
+
 }  // namespace
 
 std::string random_bytes(size_t n) {
   try {
     return kit::random_bytes(n);
   } catch (const std::system_error& e) {
-    fail_io("[control] the system provides no random numbers (getrandom)", e.code().value());
+    fail_random(e);
+  }
+}
+
+kit::Secret random_secret() {
+  try {
+    return kit::Secret::filled(kSecretSize, [](char* room) {
+      kit::fill_random(room, kSecretSize);
+      return kSecretSize;
+    });
+  } catch (const std::system_error& e) {
+    fail_random(e);
   }
 }
 
 std::string unhex(std::string_view text) {
   std::string bytes;
   if (text.size() % 2 != 0) return "";
+  bytes.reserve(text.size() / 2);
   for (size_t i = 0; i < text.size(); i += 2) {
     const int high = digit(text[i]), low = digit(text[i + 1]);
     if (high < 0 || low < 0) return "";

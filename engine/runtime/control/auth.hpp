@@ -9,6 +9,7 @@
 
 #include "kit/hex.hpp"
 #include "kit/hmac.hpp"
+#include "kit/secret.hpp"
 
 namespace plait::runtime::control {
 
@@ -17,6 +18,7 @@ using kit::hex;
 
 // Unpredictable bytes. Errors: PLAIT_ERR_IO if the system provides none.
 std::string random_bytes(size_t n);
+kit::Secret random_secret();  // (32) likewise
 // Decodes hexadecimal text; "" if it is invalid.
 std::string unhex(std::string_view text);
 

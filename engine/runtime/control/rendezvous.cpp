@@ -1,5 +1,6 @@
 #include "engine/runtime/control/rendezvous.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -68,21 +69,29 @@ Rendezvous parse_rendezvous(const Job& job) {
 }
 
 std::string encode(const JoinInfo& join_info) {
-  return std::string(kFirstLine) + "\naddress " + host_and_port(join_info.host, join_info.port) +
-         "\nrun " + hex(join_info.run) + "\nsecret " + hex(join_info.secret) + "\n";
+  std::string text = std::string(kFirstLine) + "\naddress " +
+                     host_and_port(join_info.host, join_info.port) + "\nrun " + hex(join_info.run) +
+                     "\nsecret ";
+  // In place, so that growth leaves no part of the secret behind.
+  std::string secret = hex(join_info.secret);
+  const kit::WipeAtEnd wipe(secret);
+  text.reserve(text.size() + secret.size() + 1);
+  return text + secret + "\n";
 }
 
 JoinInfo decode_join_info(const std::string& path, const std::string& text) {
-  const std::vector<std::string> lines = split(text, '\n');
+  std::vector<std::string> lines = split(text, '\n');
+  lines.resize(std::max<size_t>(lines.size(), 4));
+  const kit::WipeAtEnd wipe_line(lines[3]);
   JoinInfo found;
   const auto value = [&](size_t line, std::string_view name) {
-    return lines.size() > line && starts_with(lines[line], name) ? lines[line].substr(name.size())
-                                                                 : "";
+    return starts_with(lines[line], name) ? lines[line].substr(name.size()) : "";
   };
   found.run = unhex(value(2, "run "));
-  found.secret = unhex(value(3, "secret "));
-  if (!value(0, kFirstLine).empty() || lines.empty() || lines[0] != kFirstLine ||
-      !parse_address(value(1, "address "), found.host, found.port) ||
+  std::string digits = value(3, "secret "), secret = unhex(digits);
+  const kit::WipeAtEnd wipe_digits(digits), wipe_secret(secret);
+  found.secret = secret;
+  if (lines[0] != kFirstLine || !parse_address(value(1, "address "), found.host, found.port) ||
       found.run.size() != kRunSize || found.secret.size() != kSecretSize)
     fail_data("[control] " + path + " is not a rendezvous file");
   return found;

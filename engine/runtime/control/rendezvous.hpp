@@ -24,7 +24,7 @@ Rendezvous parse_rendezvous(const Job& job);
 struct JoinInfo {
   std::string host;
   uint16_t port = 0;
-  std::string secret;  // (32) if it comes from a file
+  kit::Secret secret;  // (32) if it comes from a file
   std::string run;     // (16); "" if only the server knows it
 };
 

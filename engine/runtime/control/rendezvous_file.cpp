@@ -64,7 +64,9 @@ RendezvousFile::RendezvousFile(std::string path, const JoinInfo& join_info)
       fail_io("[control] cannot make " + fresh, errno);
     device_ = info.st_dev;
     node_ = info.st_ino;
-    write_all(fd.get(), fresh, encode(join_info));
+    std::string text = encode(join_info);
+    const kit::WipeAtEnd wipe(text);
+    write_all(fd.get(), fresh, text);
     if (rename(fresh.c_str(), path_.c_str()) != 0) fail_io("[control] cannot make " + path_, errno);
   } catch (...) {
     unlink(fresh.c_str());
@@ -92,6 +94,7 @@ std::optional<JoinInfo> read_rendezvous_file(const std::string& path) {
   if (info.st_uid != geteuid()) refuse(path, "it belongs to another user");
   if (info.st_mode & kOthersMay) refuse(path, "others may read or write it");
   std::string text(kMaxBytes, '\0');
+  const kit::WipeAtEnd wipe(text);
   const ssize_t n = pread(fd.get(), text.data(), text.size(), 0);
   if (n < 0) fail_io("[control] cannot read the rendezvous file " + path, errno);
   text.resize(static_cast<size_t>(n));

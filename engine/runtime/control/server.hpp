@@ -19,7 +19,8 @@ namespace plait::runtime::control {
 struct ServerConfig {
   uint32_t size = 1;
   double connect_timeout = 60, timeout = 60;
-  std::string secret, run;
+  kit::Secret secret;
+  std::string run;
   std::string where;  // for messages
   ControlTimes times = {};
 };
