@@ -7,6 +7,7 @@ left behind, and that the run goes on from its checkpoint to the same losses, bi
 """
 
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -32,6 +33,23 @@ KINDS = {
     "stranger": (faults.disturb, None, ["step"], 2),
 }
 MEDIAN, WORST = 0.2, 3  # seconds in which survivors of a killed rank end, on a machine that has nothing else to do
+
+
+def check_metrics(path, last):
+    """Every step has one line, once what a resume has taken back is left out."""
+    steps = []
+    for line in path.read_text().splitlines():
+        if not line.endswith("}"):
+            continue  # was being written when the job was killed
+        record = json.loads(line)
+        if record.get("event") == "resume":
+            steps = [step for step in steps if step <= record["from_step"]]
+        elif "event" not in record:
+            steps.append(record["step"])
+    missing = sorted(set(range(1, last + 1)) - set(steps))
+    twice = sorted(step for step in set(steps) if steps.count(step) > 1)
+    check(steps == list(range(1, last + 1)),
+          f"{path.name} lacks steps {missing[:3]}, has {twice[:3]} twice, ends with {steps[-1:]}")
 
 
 class Chaos:
@@ -83,6 +101,7 @@ class Chaos:
             check(sorted(steps) == list(range(newest + 1, newest + MORE + 1)),
                   f"went on with steps {sorted(steps)[:1]} to {sorted(steps)[-1:]} after a checkpoint of step {newest}: {again.errors()}")
             self.compare(job.layout, steps, "after the resume")
+            check_metrics(again.run_dir / "metrics.ndjson", newest + MORE)
             left = [path.name for path in (again.run_dir / "ckpt").iterdir() if path.name.startswith(".")]
             check(not left, f"left among the checkpoints after a resume: {left}")
         finally:

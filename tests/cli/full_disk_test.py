@@ -13,13 +13,15 @@ from support import PLAIT, TIME, Case, Outcome, TINY
 
 INSIDE = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
 # Checkpoints of 2.3 MiB: 17,000 * 12 weights, with two states of AdamW each.
-WIDE = ["model.layers[0].out=17000", "batch.global=4", "run.steps=6", "checkpoint.every=2", "checkpoint.keep=9", "run.progress=false"]
+WIDE = ["model.layers[0].out=17000", "batch.global=4", "run.steps=6", "run.progress=false",
+        "checkpoint.every=2", "checkpoint.keep=9"]
 
 
 def unavailable():
     if not shutil.which("unshare"):
         return "needs unshare"
-    done = subprocess.run([*INSIDE, "--", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True)
+    words = [*INSIDE, "--", "mount", "-t", "tmpfs", "none", "/mnt"]
+    done = subprocess.run(words, capture_output=True, text=True)
     return done.stderr.strip() if done.returncode else ""
 
 
@@ -32,13 +34,14 @@ class FullDisk(Case):
         (self.folder / "disk").mkdir()
 
     def run_on(self, mib, *words, after):
-        """plait run with its files on a disk of `mib` MiB; then a shell command there, whose output is the Outcome's."""
+        """plait run with its files on a disk of `mib` MiB; then a shell command, which is heard."""
         script = f"""mount -t tmpfs -o size={mib}m none disk || exit 99
             "$0" run t.toml --run-dir disk/run "$@" >out 2>err; code=$?
             {after}
             exit $code"""
-        done = subprocess.run([*INSIDE, "--", "sh", "-c", script, PLAIT, *WIDE, *words], cwd=self.folder, env=environment(),
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
+        done = subprocess.run([*INSIDE, "--", "sh", "-c", script, PLAIT, *WIDE, *words],
+                              cwd=self.folder, env=environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=TIME)
         outcome = Outcome(done)
         outcome.err = (self.folder / "err").read_text() + done.stderr
         return outcome
@@ -46,25 +49,29 @@ class FullDisk(Case):
     def test_enough_room(self):
         done = self.run_on(64, after="ls disk/run/ckpt")
         self.assertEqual(done.code, 0, done.err)
-        self.assertEqual([name for name in done.out.split() if name.startswith("step-")], [f"step-{n:010d}" for n in (2, 4, 6)])
+        names = [name for name in done.out.split() if name.startswith("step-")]
+        self.assertEqual(names, [f"step-{n:010d}" for n in (2, 4, 6)])
 
     def test_a_save_that_does_not_fit_leaves_the_ones_before_it_and_the_run_goes_on(self):
         # Room for two: the third is that of the end, which must not fail.
-        done = self.run_on(6, after='ls -A disk/run/ckpt; "$0" checkpoint verify disk/run >&2; echo verified $?')
+        look = 'ls -A disk/run/ckpt; "$0" checkpoint verify disk/run >&2; echo verified $?'
+        done = self.run_on(6, after=look)
         self.assertEqual(done.code, 3, done.err)
         names = done.out.split()
         self.assertIn("step-0000000002", names)
         self.assertNotIn("step-0000000006", names)
         self.assertFalse([name for name in names if "tmp" in name], names)
         self.assertIn("verified 0", done.out)
-        self.assertIn("step 6 could not be saved to disk/run/ckpt/step-0000000006 (needs 2.33 MiB)", done.err)
-        self.assertRegex(done.err, r"cannot write .* to 'disk/run/ckpt/\.tmp-6-\w+/\w+\.safetensors': No space left on device")
+        self.assertIn("could not be saved to disk/run/ckpt/step-0000000006 (needs 2.33 MiB)", done.err)
+        self.assertRegex(done.err, r"cannot write .* to 'disk/run/ckpt/\.tmp-6-\w+/\w+\.safetensors': "
+                                   "No space left on device")
 
     def test_more_than_the_disk_has_stops_nothing_but_the_save(self):
         # Not even the first fits; each is a warning, the last an error.
         done = self.run_on(2, after="ls -A disk/run/ckpt")
         self.assertEqual(done.code, 3, done.err)
-        self.assertFalse([name for name in done.out.split() if name.startswith("step-") or "tmp" in name], done.out)
+        self.assertNotIn("step-", done.out)
+        self.assertNotIn("tmp", done.out)
         for step in (2, 4, 6):
             self.assertIn(f"step {step} could not be saved to", done.err)
 
