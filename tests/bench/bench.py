@@ -23,6 +23,7 @@ from bench_common import Bench, Failed
 
 FIGURES = {
     "neuron": measure_speed.neuron,
+    "busy": measure_speed.busy,
     "wide": measure_speed.wide,
     "accuracy": measure_fixed.accuracy,
     "memory": measure_fixed.memory,

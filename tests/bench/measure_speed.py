@@ -1,6 +1,8 @@
 """Steps per second beside PyTorch, and beside what the machine can do at all."""
 
 import os
+import subprocess
+import sys
 
 from bench_common import Contestant
 
@@ -8,6 +10,8 @@ NEURON = dict(widths=[784, 120, 84, 10], batch=32)
 WIDE = dict(widths=[784, 2048, 2048, 2048, 2048, 10], batch=1024)
 # For 1 and 2 threads: least ratio to PyTorch eager, to compiled; the issue's own bars.
 NEURON_BARS = dict(eager=2.5, compile=2.0, fma=0.65)
+# Default threads, against the better of one thread and all: alone, beside busy processes.
+IDLE_BAR, BUSY_BAR = 0.98, 0.85
 WIDE_BARS = dict(eager=1.05, compile=1.05, gemm=0.85)
 
 
@@ -80,6 +84,30 @@ def neuron(bench):
             label + ", arithmetic", gflops, "GFLOP/s", f"FMA limit ({limit.about['unit']})", most,
             NEURON_BARS["fma"] if threads == 1 else None,
         )
+
+
+def busy(bench):
+    """Default threads beside processes that keep cores busy, and numbers that a user may ask for."""
+    cores = len(os.sched_getaffinity(0))
+    for n in (0, 1, 2):
+        spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+        try:
+            label = f"Neuron MLP beside {n} busy process" + ("" if n == 1 else "es")
+            default = train(bench, "default threads", "neuron_mlp", 0, bench.seconds)
+            asked = [
+                train(bench, f"run.threads={n_threads}", "neuron_mlp", n_threads, bench.seconds)
+                for n_threads in (1, cores)
+            ]
+            bench.alternate([default, *asked], label)
+        finally:
+            for spinner in spinners:
+                spinner.kill()
+                spinner.wait()
+        best = max(asked, key=lambda c: c.median("steps_per_s"))
+        for other in asked:
+            rates = default.median("steps_per_s"), other.median("steps_per_s")
+            bar = (BUSY_BAR if n else IDLE_BAR) if other is best else None
+            bench.against(label, rates[0], "steps/s", other.name, rates[1], bar)
 
 
 def wide(bench):

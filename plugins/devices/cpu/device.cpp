@@ -16,7 +16,9 @@ constexpr int64_t kMostThreads = 1024;
 
 constexpr plait_option kOptions[] = {
     at_most(
-        at_least(opt_int("threads", "0", "compute threads; 0: one per core this process may use"),
+        at_least(opt_int("threads", "0",
+                         "compute threads; 0: one per core this process may use, and one in all "
+                         "while other processes keep these cores busy and that is faster"),
                  0),
         kMostThreads),
     opt_choice(
@@ -87,6 +89,7 @@ uint32_t CpuDevice::threads(const Options& o) {
 
 CpuDevice::CpuDevice(const Host& host, const Options& o)
     : threads_(threads(o)),
+      backs_off_(o.integer("threads") == 0 && threads_ > 1),
       memory_(o.flag("huge_pages")),
       binding_(static_cast<int>(threads_), o.integer("first_core"), bind_of(o)) {
   check_fork();

@@ -6,6 +6,7 @@
 
 #include <plait/plugin.hpp>
 
+#include "plugins/devices/cpu/back_off.hpp"
 #include "plugins/devices/cpu/memory.hpp"
 #include "plugins/devices/cpu/peak.hpp"
 #include "plugins/devices/cpu/threads.hpp"
@@ -22,13 +23,17 @@ class CpuDevice {
   void info(plait_device_info& out) const;
   void* alloc(uint64_t bytes) { return memory_.alloc(bytes); }
   void free(void* p) noexcept { memory_.free(p); }
-  void enter() noexcept { binding_.enter(); }
+  void enter() noexcept {
+    back_off_if_busy(backs_off_);
+    binding_.enter();
+  }
   void leave() noexcept { binding_.leave(); }
   // Of f32, of f64, and of 16-bit types that are multiplied as f32.
   double peak_flops(uint32_t dtype) const { return measured_peak(dtype, threads_); }
 
  private:
   uint32_t threads_;
+  bool backs_off_;  // nobody has asked for a number of threads
   Memory memory_;
   Binding binding_;
   std::string summary_;

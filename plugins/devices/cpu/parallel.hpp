@@ -31,12 +31,34 @@ inline int grow_pool(int n) noexcept {
   return size = std::max(size, n);
 }
 
-// Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer. An
+// Whether the calling thread uses its pool (back_off.hpp decides).
+struct PoolUse {
+  static constexpr uint32_t kPeriod = 16;
+  void (*look)() noexcept = nullptr;  // called behind every kPeriod regions; NULL: the pool is used
+  uint32_t left = kPeriod;            // regions before the next call
+  bool alone = false;                 // regions have one thread
+
+  bool ask() noexcept {
+    if (!look) return true;
+    if (--left == 0) {
+      left = kPeriod;
+      look();
+    }
+    return !alone;
+  }
+};
+inline PoolUse& pool_use() noexcept {
+  thread_local PoolUse use;
+  return use;
+}
+
+// Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer, and
+// beside busy processes it may be one. An
 // exception that leaves a parallel region ends the process, so the first one is rethrown here.
 // One thread is the calling one: a region of its own would make a new team, on the heap.
 template <class F>
 void on_pool(int num_threads, const F& f) {
-  if (num_threads <= 1) {
+  if (num_threads <= 1 || !pool_use().ask()) {
     f(0, 1);
     return;
   }
