@@ -23,7 +23,8 @@ bool ends_torn(FileSystem& files, const std::string& path) {
 
 NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,
                            int batch_ms)
-    : torn_(ends_torn(files, path)),
+    : continues_(files.info(path).size > 0),
+      torn_(ends_torn(files, path)),
       file_(files, path, kLines, log),
       run_(std::move(run)),
       batch_ns_(static_cast<uint64_t>(batch_ms > 0 ? batch_ms : 0) * 1'000'000u),

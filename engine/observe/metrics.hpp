@@ -69,11 +69,12 @@ class NdjsonWriter {
   // {"event":"resume","from_step":n}: a reader ignores earlier lines whose step is above n.
   void resume(int64_t from_step, double time);
   void flush();
+  bool continues() const { return continues_; }  // the file had lines before
 
  private:
   void begin();
   void finish();
-  bool torn_;
+  bool continues_, torn_;
   AppendedFile file_;
   std::string run_;
   uint64_t batch_ns_;

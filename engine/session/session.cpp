@@ -65,7 +65,12 @@ void resume(SessionParts& parts) {
   if (c.keeps_files && !c.run_files)
     c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
   const std::string path = c.ranks.broadcast(found ? found->path() : "");
-  if (path.empty()) return;
+  if (path.empty()) {
+    // An earlier process may have ended before its first checkpoint: its steps are made again.
+    if (c.run_files && c.run_files->metrics().continues())
+      c.run_files->metrics().resume(0, unix_seconds());
+    return;
+  }
   if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
   parts.checkpoints.restore(*found);
   c.state.resumed_from = path;

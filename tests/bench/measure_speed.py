@@ -87,7 +87,7 @@ def neuron(bench):
 
 
 def busy(bench):
-    """Default threads beside processes that keep cores busy, and numbers that a user may ask for."""
+    """Default threads beside processes that keep cores busy, and numbers that users ask for."""
     cores = len(os.sched_getaffinity(0))
     for n in (0, 1, 2):
         spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]

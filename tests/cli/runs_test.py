@@ -30,6 +30,18 @@ class Interrupted(Case):
         _, err = run.communicate(timeout=TIME)
         return run.returncode, events, err
 
+    def test_a_start_without_a_checkpoint_takes_back_the_steps_of_one_that_left_none(self):
+        self.write("t.toml", TINY)
+        for _ in range(2):
+            self.expect(0, "run", "t.toml", "run.steps=3", "run.resume=auto", "checkpoint.at_end=false",
+                        "--run-dir", "r", "-q")
+        lines = (self.folder / "r/metrics.ndjson").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        what = [record["step"] if "event" not in record else record["event"] for record in records
+                if record.get("event") in (None, "resume")]
+        self.assertEqual(what, [1, 2, 3, "resume", 1, 2, 3])
+        self.assertEqual([r["from_step"] for r in records if r.get("event") == "resume"], [0])
+
     def test_a_signal_saves_and_resuming_changes_nothing(self):
         self.write("t.toml", TINY)
         self.expect(0, "run", "t.toml", self.STEPS, "--run-dir", "whole", "-q")

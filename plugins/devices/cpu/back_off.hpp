@@ -4,7 +4,8 @@
 // the least of its core. Beside a busy process small regions become many times slower than on one
 // thread, which the scheduler leaves a core to itself. So a thread that was not told how many
 // threads to use measures now and then how long its pool waited for cores; if that is much, it
-// computes alone for a while and keeps whichever is faster. Results do not depend on it (parallel.hpp).
+// computes alone for a while and keeps whichever is faster. Results do not depend on it
+// (parallel.hpp).
 #pragma once
 
 #include <cstdint>
