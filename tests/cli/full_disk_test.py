@@ -1,4 +1,4 @@
-"""Checkpoints on a file system that is full: the reason, what is needed, and nothing half left behind."""
+"""Checkpoints on a file system that is full: the reason, what is needed, nothing half left."""
 
 import os
 import pathlib
@@ -62,9 +62,10 @@ class FullDisk(Case):
         self.assertNotIn("step-0000000006", names)
         self.assertFalse([name for name in names if "tmp" in name], names)
         self.assertIn("verified 0", done.out)
-        self.assertIn("could not be saved to disk/run/ckpt/step-0000000006 (needs 2.33 MiB)", done.err)
-        self.assertRegex(done.err, r"cannot write .* to 'disk/run/ckpt/\.tmp-6-\w+/\w+\.safetensors': "
-                                   "No space left on device")
+        self.assertIn("step 6 could not be saved to disk/run/ckpt/step-0000000006 (needs 2.33 MiB)",
+                      done.err)
+        self.assertRegex(done.err, r"cannot write .* to 'disk/run/ckpt/\.tmp-6-\w+/\w+\.safetensors'"
+                                   ": No space left on device")
 
     def test_more_than_the_disk_has_stops_nothing_but_the_save(self):
         # Not even the first fits; each is a warning, the last an error.

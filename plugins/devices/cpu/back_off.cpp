@@ -22,6 +22,11 @@ constexpr double kFirstHold = 0.5, kLongestAlone = 8, kLongestPool = 32;
 // A window has the regions of many small steps, or is long beside the time slices of the scheduler.
 constexpr double kLeastSeconds = 0.05, kMostSeconds = 0.3;
 constexpr int64_t kLeastRegions = 4096;
+// What took longer between two looks was the host's own time, so the window begins anew. If that
+// happens again and again, it is how long regions take.
+constexpr double kPause = 1;
+constexpr double kSlow = 0.01;  // between looks; then the next one is after one region
+constexpr int kMostPauses = 3;
 // Of one thread, regions per second. Those of large models are longer: they lose little by waiting,
 // and a window would not have all kernels of a step.
 constexpr double kLeastRate = 1000;
@@ -64,22 +69,34 @@ double waited_of_pool(bool alone) noexcept {
 
 struct Watch {
   BackOff back_off;
-  Clock::time_point since{};
+  Clock::time_point since{}, last{};
   int64_t regions = 0;
+  uint32_t ahead = PoolUse::kPeriod;  // regions before the next look
+  int pauses = 0;
 };
 
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
 void look() noexcept {
-  thread_local Watch watch;
-  watch.regions += PoolUse::kPeriod;
-  const double seconds = std::chrono::duration<double>(Clock::now() - watch.since).count();
-  if (seconds < kLeastSeconds || (watch.regions < kLeastRegions && seconds < kMostSeconds)) return;
-  const double waited = waited_of_pool(watch.back_off.alone());
-  // The first window has no begin.
-  if (watch.since != Clock::time_point{})
-    watch.back_off.end_window({seconds, watch.regions, waited});
-  pool_use().alone = watch.back_off.alone();
-  watch.regions = 0;
-  watch.since = Clock::now();
+  thread_local Watch w;
+  const auto now = Clock::now();
+  const double gap = seconds_between(w.last, now);
+  const bool paused = gap > kPause && w.pauses < kMostPauses;
+  w.last = now;
+  w.regions += w.ahead;
+  pool_use().left = w.ahead = gap > kSlow ? 1 : PoolUse::kPeriod;
+  const double seconds = seconds_between(w.since, now);
+  const bool ends =
+      seconds >= kLeastSeconds && (w.regions >= kLeastRegions || seconds >= kMostSeconds);
+  if (!paused && !ends) return;
+  const double waited = waited_of_pool(w.back_off.alone());
+  if (!paused) w.back_off.end_window({seconds, w.regions, waited});
+  w.pauses = paused ? w.pauses + 1 : 0;
+  pool_use().alone = w.back_off.alone();
+  w.regions = 0;
+  w.since = w.last = Clock::now();
 }
 
 }  // namespace
