@@ -227,4 +227,12 @@ void add_file(CLI::App& verb, FileArguments& to) {
       ->type_name("key=value");
 }
 
+void add_ranks(CLI::App& verb, int64_t& to) {
+  verb.add_option("--ranks", to,
+                  "ranks to start on this machine, where nothing else has started them; an axis of "
+                  "[topology] that is 0 follows from them; default: as many as [topology] asks for")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+}
+
 }  // namespace plait::cli

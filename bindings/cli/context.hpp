@@ -1,6 +1,7 @@
 // Shared by all verbs: exit codes, the common options, and opening an engine with them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -89,6 +90,9 @@ std::string unbounded_reason(const Json& values);
 
 // Adds FILE, key=value... and --set to a verb.
 void add_file(CLI::App& verb, FileArguments& to);
+
+// Adds --ranks, the ranks to start on this machine, to a verb.
+void add_ranks(CLI::App& verb, int64_t& to);
 
 // Each adds one verb; verbs/<name>.cpp.
 void add_run(CLI::App& app, Context& context);

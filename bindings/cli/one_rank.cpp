@@ -7,9 +7,9 @@ namespace plait::cli {
 
 std::vector<std::string> on_one_rank(const Json& values) {
   const auto number = [&](const char* key) { return values.at(key).at("value").get<int64_t>(); };
-  const int64_t replicas = number("topology.data");
+  const int64_t replicas = std::max<int64_t>(1, number("topology.data"));
   int64_t micro = number("batch.micro"), batch = number("batch.eval");
-  if (micro == 0)
+  if (micro == 0)  // the global batch is given then
     micro = number("batch.global") / replicas / std::max<int64_t>(1, number("batch.accumulation"));
   if (batch == 0) batch = micro * replicas;
   std::vector<std::string> all = {"topology.data=1",

@@ -12,6 +12,7 @@
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/schema.hpp"
+#include "engine/config/sizes.hpp"
 
 namespace plait::config {
 namespace {
@@ -28,17 +29,6 @@ std::vector<std::string_view> subsections(std::string_view path) {
       names.push_back(other.substr(path.size() + 1));
   }
   return names;
-}
-
-// Derives the missing sizes. Sizes that do not fit each other or the number of replicas stay
-// unchanged: engine/topology reports them when the plan is made, with the nearest valid choice.
-void complete(BatchConfig& batch, int64_t replicas) {
-  if (batch.global <= 0 || replicas <= 0 || batch.global % replicas != 0) return;
-  const int64_t share = batch.global / replicas, passes = std::max<int64_t>(1, batch.accumulation);
-  if (batch.micro == 0 && share % passes == 0) batch.micro = share / passes;
-  if (batch.micro == 0 || share % batch.micro != 0) return;
-  if (batch.accumulation == 0) batch.accumulation = share / batch.micro;
-  if (batch.eval == 0) batch.eval = batch.micro * replicas;
 }
 
 }  // namespace
@@ -152,10 +142,10 @@ void ExperimentLoader::check_numbers(Experiment& to) {
     problems_.add(origin("topology", "recompute"), "topology.recompute",
                   "\"budget\" needs topology.recompute_budget, found none",
                   "set it to the MiB of activations that a program may hold");
-  // Nothing is fed but what is generated.
-  if (to.generate.only && to.batch.global == 0) to.batch.global = to.topology.data;
-  derive_global_batch(to);
-  if (to.batch.global == 0 && !problems_.touch("batch.global")) {
+  check_open_axes(to, problems_);
+  const BatchConfig& sizes = to.batch;
+  const bool given = sizes.global != 0 || (sizes.micro > 0 && sizes.accumulation > 0);
+  if (!given && !to.generate.only && !problems_.touch("batch.global")) {
     const Node& batch = document_.root.find("batch");
     const Node& found = batch.find("global");
     problems_.add((found   ? found
@@ -166,21 +156,7 @@ void ExperimentLoader::check_numbers(Experiment& to) {
                   "set it to the samples of a step, over all ranks, or give both batch.micro and "
                   "batch.accumulation; only with generate.only there are none");
   }
-  complete(to.batch, to.topology.data);
-}
-
-// The value counts as given: a checkpoint must tell it apart from that of another topology.
-void ExperimentLoader::derive_global_batch(Experiment& to) {
-  BatchConfig& b = to.batch;
-  if (b.global != 0 || b.micro <= 0 || b.accumulation <= 0 || to.topology.data <= 0) return;
-  int64_t product = 0;
-  if (__builtin_mul_overflow(b.micro, b.accumulation, &product) ||
-      __builtin_mul_overflow(product, to.topology.data, &product))
-    return add_problem(to, "batch", "micro", "micro * accumulation * data is beyond 64 bits",
-                       "lower one of them");
-  b.global = product;
-  for (auto& [path, set] : to.sections)
-    if (path == "batch") set.set_int("global", product, Origin::none());
+  if (!has_open_axis(to.topology)) derive_batch(to, problems_);
 }
 
 void ExperimentLoader::check_allowed(const CatalogItem& item, const Origin& origin,

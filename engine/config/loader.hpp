@@ -98,8 +98,6 @@ class ExperimentLoader {
   void check_block_names(const std::vector<LayerConfig>& layers);
   void name_layers(std::vector<LayerConfig>& layers);
   static void set_name(LayerConfig& layer, std::string name);
-  // batch.global of the two other sizes, if it is not given.
-  void derive_global_batch(Experiment& to);
 
   // loader_model.cpp
   std::vector<ModelConfig> read_models();

@@ -67,17 +67,20 @@ constexpr Key<RunConfig> kRun[] = {
 };
 constexpr Key<TopologyConfig> kTopology[] = {
     key<&TopologyConfig::data>(
-        count("data", "1", 1, "ranks", "replicas; each computes its part of the batch")),
-    key<&TopologyConfig::tensor>(
-        count("tensor", "1", 1, "ranks",
-              "tensor-parallel ranks; layers with `parallel` are sharded over them")),
+        count("data", "1", 0, "ranks",
+              "replicas; each computes its part of the batch; 0: as many as the ranks that are "
+              "started make, by the other axes")),
+    key<&TopologyConfig::tensor>(count(
+        "tensor", "1", 0, "ranks",
+        "tensor-parallel ranks; layers with `parallel` are sharded over them; 0: as `data`, of "
+        "which one axis at most can be 0")),
     key<&TopologyConfig::sequence>(bool_option(
         "sequence", "false",
         "sequence parallelism: between layers with `parallel`, tensor ranks hold and compute 1/T "
         "of the rows each, where T divides their number")),
     key<&TopologyConfig::pipeline>(
-        count("pipeline", "1", 1, "ranks",
-              "pipeline ranks; the layers are divided into stages over them")),
+        count("pipeline", "1", 0, "ranks",
+              "pipeline ranks; the layers are divided into stages over them; 0: as `data`")),
     key<&TopologyConfig::schedule>(
         choice_option("schedule", "\"1f1b\"", "gpipe|1f1b|interleaved|zero_bubble",
                       "pipeline schedule: order of the forward and backward passes of a step")),

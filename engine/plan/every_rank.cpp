@@ -13,10 +13,12 @@
 namespace plait::plan {
 namespace {
 
-// The ranks that the topology asks for; 1 where that is no grid, which planning then says.
+// The ranks that the topology asks for, 1 along an axis that follows from them; 1 where that is no
+// grid, which planning then says.
 int32_t ranks_wanted(const config::TopologyConfig& t) {
   int64_t ranks = 1;
-  for (const int64_t size : {t.pipeline, t.data, t.tensor}) {
+  for (const int64_t given : {t.pipeline, t.data, t.tensor}) {
+    const int64_t size = given == 0 ? 1 : given;
     if (size < 1 || size > topology::kMaxRanks / ranks) return 1;
     ranks *= size;
   }

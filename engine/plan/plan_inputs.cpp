@@ -7,6 +7,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/sizes.hpp"
 #include "engine/data/sample_order.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/dataset_texts.hpp"
@@ -18,6 +19,9 @@ namespace plait::plan {
 void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {
   auto& t = plan.experiment.topology;
   auto& batch = plan.experiment.batch;
+  const bool open = config::has_open_axis(t);
+  const bool closed = config::close_axis(plan.experiment, context.world, problems);
+  if (open) config::derive_batch(plan.experiment, problems);
   topology::GridRequest request;
   request.sizes = {t.pipeline, t.data, t.tensor};
   request.world = context.world;
@@ -28,7 +32,8 @@ void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& 
   request.eval = batch.eval;
   for (const auto& model : plan.experiment.models)
     request.layers = std::max<int64_t>(request.layers, static_cast<int64_t>(model.layers.size()));
-  const bool fits = add_topology_errors(plan.experiment, topology::check_grid(request), problems);
+  const bool fits =
+      closed && add_topology_errors(plan.experiment, topology::check_grid(request), problems);
   if (!fits || problems.touch("batch")) {
     t.pipeline = t.data = t.tensor = 1;
     batch = {1, 1, 1, 1};

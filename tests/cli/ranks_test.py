@@ -134,6 +134,27 @@ class Local(Ranks):
         for found in (done.records[0], alone.records[0]):
             self.assertAlmostEqual(found["metrics"]["accuracy"], trained["metrics"]["accuracy"], delta=1e-6)
 
+    def test_an_axis_follows_from_the_ranks_that_are_started(self):
+        column = "model.layers[0].parallel=column"
+        done = self.expect(0, "run", "t.toml", column, "topology.data=0", "topology.tensor=2", "batch.micro=4", "batch.accumulation=2",
+                           "~batch.global", "--ranks", 4, "--run-dir", "four", "run.steps=3", "-v")
+        self.assertIn("batch: 16 samples = micro-batch 4 x accumulation 2 x data 2", done.out)
+        manifest = json.loads(next((self.folder / "four/ckpt").glob("step-*/MANIFEST.json")).read_text())
+        self.assertEqual(manifest["world"], {"data": 2, "tensor": 2, "pipeline": 1})
+        # Its run.toml has the grid that ran.
+        self.assertIn("starting 4 ranks", self.expect(0, "eval", "four", "--json").err)
+        words = ("eval", "t.toml", "--checkpoint", "four", "topology.data=0")
+        self.assertIn("starting 2 ranks", self.expect(0, *words, "--ranks", 2).err)
+        self.assertNotIn("starting", self.expect(0, *words, "--ranks", 1).err)
+        self.fails(2, ("run", "t.toml", "topology.data=0", "topology.tensor=2", "topology.pipeline=2", "--ranks", 6),
+                   "topology.data is to follow from the number of ranks, but pipeline = 2 and tensor = 2 make 4, which does not divide "
+                   "the 6 ranks that were started", "start 4 or 8")
+        self.fails(2, ("check", "t.toml", "topology.data=0", "topology.tensor=0"),
+                   "topology.tensor", "only one axis can follow from the number of ranks, and topology.data is 0, too")
+        self.fails(2, ("run", "t.toml", "topology.data=2", "--ranks", 3), "data = 2, tensor = 1 make 2 ranks, but 3 were started")
+        self.expect(0, "check", "t.toml", "topology.data=0")
+        self.assertEqual(self.expect(0, "plan", "t.toml", "topology.data=0", "--json").records[0]["topology"]["data"], 1)
+
     def test_each_rank_has_its_cores(self):
         cores = len(os.sched_getaffinity(0))
         most = int(os.environ.get("OMP_THREAD_LIMIT", cores))

@@ -9,6 +9,7 @@
 #include "bindings/cli/launch/cores.hpp"
 #include "bindings/cli/launch/local.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/one_rank.hpp"
 
 namespace plait::cli {
 namespace {
@@ -108,17 +109,30 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
       meets = true;
       return work_as_rank(command, plan, own);
     }
-    ranks = ranks_of(Json::parse(experiment.describe()));
-    if (ranks == 1) return command.work(Plan(experiment), own);
+    ranks = command.ranks > 0 ? command.ranks : ranks_of(Json::parse(experiment.describe()));
+    const Job started(JobSettings{.size = static_cast<uint32_t>(ranks)});
+    if (ranks == 1) return command.work(Plan(experiment, started), own);
     // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
     // prints the warnings.
     const Hush hush(context.terminal);
-    Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
+    Plan(experiment, started);
   } catch (const std::exception& e) {
     if (!meets) tell_other_ranks(job, e.what());
     throw;
   }
   return launch(context, file, ranks, command);
+}
+
+int in_one_process(Context& context, const FileArguments& file, const RankedCommand& command) {
+  signal(SIGPIPE, SIG_IGN);  // as above
+  FileArguments alone = file;
+  Engine engine = context.open_engine();
+  const Experiment given = Experiment::read(engine, alone.path(), alone.overrides());
+  for (std::string& key : on_one_rank(Json::parse(given.describe())))
+    alone.positional.push_back(std::move(key));
+  const Experiment experiment = Experiment::read(engine, alone.path(), alone.overrides());
+  command.inspect(experiment);
+  return command.work(Plan(experiment), RankInfo{});
 }
 
 }  // namespace plait::cli

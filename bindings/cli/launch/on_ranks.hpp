@@ -10,10 +10,12 @@
 namespace plait::cli {
 
 struct RankedCommand {
-  // Sees the experiment first. Errors: CliError for one that the command cannot use.
+  // Sees the experiment first, which lives as long as the work. Errors: CliError for one that the
+  // command cannot use.
   std::function<void(const Experiment&)> inspect;
   // The command with the plan of this rank; its exit code.
   std::function<int(const Plan&, const RankInfo&)> work;
+  int64_t ranks = 0;      // to start on this machine; 0: as many as [topology] asks for
   double grace = 60;      // seconds that ranks have to end after a signal
   bool saves = true;      // on a signal, before it ends
   std::string other_way;  // where processes are not as many as ranks: ends the message; may be ""
@@ -23,5 +25,7 @@ struct RankedCommand {
 // of several is planned, so that its errors are reported once, and each rank becomes a process that
 // runs this command line. Only rank 0 prints. Returns the exit code.
 int on_ranks(Context& context, const FileArguments& file, const RankedCommand& command);
+// The same in this process alone, whatever ranks the file asks for and whoever started it.
+int in_one_process(Context& context, const FileArguments& file, const RankedCommand& command);
 
 }  // namespace plait::cli

@@ -1,15 +1,14 @@
 // plait eval: metrics of a checkpoint on a dataset, on the ranks of the experiment.
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "bindings/cli/checkpoint_argument.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
-#include "bindings/cli/one_rank.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
@@ -19,18 +18,8 @@ struct EvalArguments {
   FileArguments file;
   std::string checkpoint, dataset = "eval";
   bool one_rank = false;
+  int64_t ranks = 0;
 };
-
-// --checkpoint, or the run directory that was named in place of an experiment.
-std::string checkpoint_of(const EvalArguments& arguments) {
-  std::error_code ignored;
-  if (!arguments.checkpoint.empty()) return arguments.checkpoint;
-  if (std::filesystem::is_directory(arguments.file.given + "/ckpt", ignored))
-    return arguments.file.given;
-  throw CliError(kUsage,
-                 "[cli] plait eval needs --checkpoint DIR: a checkpoint, RUN/ckpt/best, or a run "
-                 "directory; or a run directory as FILE; see plait eval --help");
-}
 
 // Every rank takes part; the first one tells the result.
 int evaluate(Context& context, const EvalArguments& arguments, const std::string& checkpoint,
@@ -49,29 +38,18 @@ int evaluate(Context& context, const EvalArguments& arguments, const std::string
   return kOk;
 }
 
-// One process evaluates, whatever ranks the file asks for and whoever started it.
-int evaluate_alone(Context& context, const EvalArguments& arguments,
-                   const std::string& checkpoint) {
-  FileArguments file = arguments.file;
-  Engine engine = context.open_engine();
-  const Experiment given = Experiment::read(engine, file.path(), file.overrides());
-  for (std::string& key : on_one_rank(Json::parse(given.describe())))
-    file.positional.push_back(std::move(key));
-  const Plan plan(Experiment::read(engine, file.path(), file.overrides()));
-  return evaluate(context, arguments, checkpoint, plan, RankInfo{});
-}
-
 int eval(Context& context, const EvalArguments& arguments) {
-  const std::string checkpoint = checkpoint_of(arguments);
-  if (arguments.one_rank) return evaluate_alone(context, arguments, checkpoint);
+  const std::string checkpoint = checkpoint_argument(arguments.file, arguments.checkpoint, "eval");
   RankedCommand command;
   command.inspect = [](const Experiment&) {};
   command.work = [&](const Plan& plan, const RankInfo& own) {
     return evaluate(context, arguments, checkpoint, plan, own);
   };
   command.saves = false;
+  command.ranks = arguments.ranks;
   command.other_way = "; or evaluate in one process, with --one-rank";
-  return on_ranks(context, arguments.file, command);
+  return arguments.one_rank ? in_one_process(context, arguments.file, command)
+                            : on_ranks(context, arguments.file, command);
 }
 
 }  // namespace
@@ -94,6 +72,7 @@ void add_eval(CLI::App& app, Context& context) {
   verb->add_flag(
       "--one-rank", arguments->one_rank,
       "evaluates in one process, whatever [topology] asks for; the figures are the same");
+  add_ranks(*verb, arguments->ranks);
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return eval(context, *arguments); };
   });

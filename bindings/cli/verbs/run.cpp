@@ -24,6 +24,7 @@ struct RunArguments {
   FileArguments file;
   std::string run_dir, resume;
   double grace = 60;
+  int64_t ranks = 0;
   int64_t until = 0;  // 0: to the end
 };
 
@@ -230,6 +231,7 @@ int Run::run() {
   context_.command_of_file = "plait run" + context_.arguments_text(arguments_.file);
   RankedCommand command;
   command.grace = arguments_.grace;
+  command.ranks = arguments_.ranks;
   command.inspect = [this](const Experiment& experiment) {
     values_ = Json::parse(experiment.describe());
     if (const std::string endless = unbounded_reason(values_); !endless.empty())
@@ -248,14 +250,10 @@ int Run::run() {
 void Run::tell_more(double opened) {
   if (terminal_.verbose == 0 || terminal_.quiet || terminal_.json) return;
   const Json memory = plan_.value("memory", Json::object());
-  const auto value = [&](const char* key) {
-    const auto at = values_.find(key);
-    return at == values_.end() ? 0LL : at->value("value", 0LL);
-  };
-  const long long passes = plan_.value("accumulation", 1LL), replicas = value("topology.data"),
-                  global = value("batch.global");
   terminal_.line(strf("batch: %lld samples = micro-batch %lld x accumulation %lld x data %lld",
-                      global, global / std::max(1LL, passes * replicas), passes, replicas));
+                      plan_.value("global_batch", 0LL), plan_.value("micro_batch", 0LL),
+                      plan_.value("accumulation", 1LL),
+                      plan_.value("topology", Json::object()).value("data", 1LL)));
   terminal_.line("memory of this rank " + bytes_text(memory.value("total", 0.0)) + ", " +
                  bytes_text(memory.value("transient", 0.0)) + " of it transient");
   for (const Json& program : plan_.value("programs", Json::array()))
@@ -318,6 +316,7 @@ void add_run(CLI::App& app, Context& context) {
                    "stops after this step, with a checkpoint to resume from")
       ->type_name("STEP")
       ->check(CLI::PositiveNumber);
+  add_ranks(*verb, arguments->ranks);
   verb->add_option("--grace", arguments->grace,
                    "seconds that ranks have to save and exit after a signal; default 60")
       ->type_name("SECONDS")

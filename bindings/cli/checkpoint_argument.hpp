@@ -1,0 +1,15 @@
+// The checkpoint that a verb works with.
+#pragma once
+
+#include <string>
+
+#include "bindings/cli/context.hpp"
+
+namespace plait::cli {
+
+// `given` with --checkpoint, or the run directory that was named in place of an experiment. Errors:
+// CliError (kUsage) when there is neither. verb: "eval".
+std::string checkpoint_argument(const FileArguments& file, const std::string& given,
+                                const std::string& verb);
+
+}  // namespace plait::cli
