@@ -276,14 +276,14 @@ PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 /* --- session: a plan in execution ------------------------------------------------------------ */
 
 /* Where several ranks train together, each has its own session. All ranks make the collective calls
- * in the same order: open, run, step, evaluate, predict, save, load and load_parameters, and read
- * for a parameter that is distributed. If such a call fails on one rank, the job is over: the call
- * fails on the other ranks with PLAIT_ERR_PEER and the cause, and so does every later collective
- * call; only calls that are not collective still work. There are two exceptions. An argument that a
- * rank refuses before the call starts (see the functions) affects no other rank; that rank must
- * repeat the call, because the others wait for it. And PLAIT_ERR_CANCELLED, PLAIT_ERR_NUMERIC, and
- * PLAIT_ERR_DATA for values out of range or weights that are all 0 are the same on all ranks; their
- * sessions remain usable. */
+ * in the same order: open, run, step, evaluate, predict, any_rank, save, load and load_parameters,
+ * and read for a parameter that is distributed. If such a call fails on one rank, the job is
+ * over: the call fails on the other ranks with PLAIT_ERR_PEER and the cause, and so does every
+ * later collective call; only calls that are not collective still work. There are two
+ * exceptions. An argument that a rank refuses before the call starts (see the functions) affects
+ * no other rank; that rank must repeat the call, because the others wait for it. And
+ * PLAIT_ERR_CANCELLED, PLAIT_ERR_NUMERIC, and PLAIT_ERR_DATA for values out of range or weights
+ * that are all 0 are the same on all ranks; their sessions remain usable. */
 
 /* A metric and its value. The name lives as long as the session. This struct never changes. */
 typedef struct plait_metric_value {
@@ -455,6 +455,13 @@ typedef struct plait_prediction {
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict_all(plait_session *session, const plait_feed *feeds,
                                                                            uint32_t n_feeds, const plait_prediction *values,
                                                                            uint32_t n);
+/* Sets *any to 1 when any rank passes own = 1, else to 0; it is the same on all ranks. No rank
+ * returns before all have called it, so it is also a barrier: what each rank wrote to its files
+ * before is there for the others. A single rank receives its own. Collective.
+ * Errors: PLAIT_ERR_INVALID when own is neither 0 nor 1: refused before the call starts;
+ * PLAIT_ERR_STATE; PLAIT_ERR_PEER. *any is unchanged. [thread: owner; blocks: yes] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_any_rank(plait_session *session, uint32_t own,
+                                                                        uint32_t *any);
 /* Requests that a run stops after the current step, or an evaluation after the current batch. A
  * step or a prediction completes; the request then applies to the next run or evaluation. Safe in a
  * signal handler. [thread: any; blocks: no] */

@@ -65,6 +65,7 @@ void set_up(CLI::App& app, Context& context) {
   add_bind(app, context);
   add_new(app, context);
   add_eval(app, context);
+  add_predict(app, context);
   add_generate(app, context);
   add_import(app, context);
   add_export(app, context);

@@ -101,6 +101,7 @@ void add_plan(CLI::App& app, Context& context);
 void add_bind(CLI::App& app, Context& context);
 void add_new(CLI::App& app, Context& context);
 void add_eval(CLI::App& app, Context& context);
+void add_predict(CLI::App& app, Context& context);
 void add_generate(CLI::App& app, Context& context);
 void add_import(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);

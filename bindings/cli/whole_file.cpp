@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "bindings/cli/context.hpp"
 
@@ -15,7 +16,7 @@ namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
-bool write_all(int fd, const std::string& text) {
+bool write_all(int fd, std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const ssize_t n = write(fd, text.data() + at, text.size() - at);
     if (n > 0)
@@ -85,6 +86,65 @@ void write_whole_file(const std::string& path, const std::string& text) {
   }
   if (!done)
     throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
+}
+
+WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
+  if (path_ == "-") {
+    fd_ = STDOUT_FILENO;
+    owned_ = false;
+    return;
+  }
+  struct stat now {};
+  const bool there = stat(path_.c_str(), &now) == 0;
+  if (there && S_ISDIR(now.st_mode)) fail(EISDIR);
+  if (there && !S_ISREG(now.st_mode)) {
+    fd_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) fail(errno);
+    return;
+  }
+  target_ = behind_links(path_).string();
+  part_ = target_ + ".XXXXXX";
+  fd_ = mkostemp(part_.data(), O_CLOEXEC);
+  int reason = fd_ < 0 ? errno : 0;
+  if (fd_ >= 0 && fchmod(fd_, there ? now.st_mode & 07777 : mode_of_new_files()) != 0) {
+    reason = errno;
+    unlink(part_.c_str());
+    close(fd_);
+  }
+  if (reason != 0) fail(reason);
+}
+
+WholeFile::~WholeFile() {
+  if (fd_ >= 0 && owned_) close(fd_);
+  if (!part_.empty()) unlink(part_.c_str());
+}
+
+void WholeFile::write(std::string_view bytes) {
+  if (!write_all(fd_, bytes)) fail(errno);
+}
+
+void WholeFile::write_at(uint64_t offset, std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t n =
+        pwrite(fd_, bytes.data() + at, bytes.size() - at, static_cast<off_t>(offset + at));
+    if (n > 0)
+      at += static_cast<size_t>(n);
+    else if (errno != EINTR)
+      fail(errno);
+  }
+}
+
+void WholeFile::commit() {
+  if (!owned_) return;
+  // What the disk has no room for may be told only here.
+  if (close(std::exchange(fd_, -1)) != 0) fail(errno);
+  if (part_.empty()) return;
+  if (std::rename(part_.c_str(), target_.c_str()) != 0) fail(errno);
+  part_.clear();
+}
+
+void WholeFile::fail(int reason) const {
+  throw CliError(kEnvironment, "[cli] cannot write '" + path_ + "': " + std::strerror(reason));
 }
 
 }  // namespace plait::cli

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/config/bind.hpp"
 #include "engine/plan/layout.hpp"
@@ -244,6 +245,16 @@ plait_error* plait_session_predict_all(plait_session* session, const plait_feed*
     }
     const ApiCall call(*session, "plait_session_predict_all", "session", kInCallbacks);
     session->session->predict(fields_of(feeds, n_feeds), all);
+  });
+}
+
+plait_error* plait_session_any_rank(plait_session* session, uint32_t own, uint32_t* any) {
+  return guard_c([&] {
+    require(session, "session");
+    require(any, "any");
+    if (own > 1) fail_invalid(strf("[api] own is %u, expected 0 or 1", own));
+    const ApiCall call(*session, "plait_session_any_rank", "session", kInCallbacks);
+    *any = session->session->any_rank(own == 1) ? 1 : 0;
   });
 }
 

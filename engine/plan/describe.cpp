@@ -76,6 +76,37 @@ void launches(JsonWriter& w, const Plan& plan, const char* name, const std::vect
   w.end_array();
 }
 
+// Whether a field has that role in the dataset that the programs were planned for.
+bool is_input(const Plan& plan, const Field& f) {
+  const Dataset* d = plan.dataset("eval") ? plan.dataset("eval") : plan.dataset("train");
+  if (!d) return true;
+  const auto at = std::find_if(d->fields().begin(), d->fields().end(),
+                               [&](const plait_field& one) { return f.name == one.name; });
+  return at == d->fields().end() || at->role == PLAIT_FIELD_INPUT;
+}
+
+// What a host can predict, as it is for one sample; left out: no memory is kept for it.
+void outputs(JsonWriter& w, const Plan& plan) {
+  const EntryPoint* predict = plan.find_entry_point(kPredict);
+  w.key("outputs").array();
+  const auto write = [&](const Output& o, bool kept) {
+    const int64_t samples = predict ? predict->feed.batch : 0;
+    if (samples == 0) return;
+    plait_shape one = o.shape;  // rows of a sample follow each other
+    one.dims[0] /= samples;
+    if (one.dims[0] == 1) {
+      std::copy(one.dims + 1, one.dims + one.ndim, one.dims);
+      --one.ndim;
+    }
+    w.object().field("name", o.name).field("kept", kept);
+    shape(w, one);
+    w.field("bytes", program::bytes(one)).end_object();
+  };
+  for (const Output& o : plan.outputs) write(o, true);
+  for (const Output& o : plan.outputs_left_out) write(o, false);
+  w.end_array();
+}
+
 void entry_point(JsonWriter& w, const Plan& plan, const EntryPoint& e) {
   const Totals totals = totals_of(plan, e);
   w.object().field("name", e.name).field("samples", e.feed.batch);
@@ -84,7 +115,10 @@ void entry_point(JsonWriter& w, const Plan& plan, const EntryPoint& e) {
   w.end_array().key("programs").array();
   for (const int32_t p : e.programs()) w.value(plan.programs[static_cast<size_t>(p)].name);
   w.end_array().field("flops", totals.flops).field("sent_bytes", totals.sent_bytes);
-  w.field("transient_bytes", totals.transient_bytes);
+  w.field("transient_bytes", totals.transient_bytes).key("inputs").array();
+  for (const Field& f : e.feed.fields)
+    if (is_input(plan, f)) w.value(f.name);
+  w.end_array();
   launches(w, plan, "launches", e.launches);
   w.end_object();
 }
@@ -178,7 +212,8 @@ std::string describe(const Plan& plan) {
   launches(w, plan, "evaluation", plan.entry_point(kEvaluate).launches);
   w.end_object().key("entry_points").array();
   for (const EntryPoint& e : plan.entry_points) entry_point(w, plan, e);
-  w.end_array().end_object();
+  outputs(w.end_array(), plan);
+  w.end_object();
   return w.text();
 }
 

@@ -113,6 +113,10 @@ Evaluation Session::evaluate(const std::string& dataset, int64_t max_batches) {
 void Session::predict(const std::vector<HostField>& fields, const std::vector<Prediction>& values) {
   parts_->evaluator.predict(fields, values);
 }
+bool Session::any_rank(bool own) {
+  SessionContext& c = parts_->context;
+  return c.on_all_ranks("agreement", [&] { return c.on_any_rank(own); });
+}
 TokenRunner& Session::token_runner() {
   if (!parts_->tokens)
     fail_config(

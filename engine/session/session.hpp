@@ -35,6 +35,7 @@ class Session {
   StepResult run();  // to the end; see trainer.hpp
   Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);  // 0: all of it
   void predict(const std::vector<HostField>& fields, const std::vector<Prediction>& values);
+  bool any_rank(bool own);  // whether it is so on any rank; returns when all ranks have called it
   Profile profile(const ProfileSettings& settings);
   void cancel();
 

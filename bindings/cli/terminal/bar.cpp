@@ -28,16 +28,16 @@ std::string blocks(double share, int cells, bool utf8) {
 }  // namespace
 
 std::string bar_text(const std::string& what, uint64_t done, uint64_t total, double seconds,
-                     int columns, bool utf8) {
+                     int columns, bool utf8, const std::string& unit) {
   constexpr int kCells = 20;
   const double of = static_cast<double>(total),
                share = total > 0 ? static_cast<double>(done) / of : 1;
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   const std::string head = strf("%s %3.0f %%", what.c_str(), 100 * share);
-  std::string tail = " of " + bytes_text(of);
+  const auto amount = [&](double n) { return unit.empty() ? bytes_text(n) : strf("%.0f", n); };
+  std::string tail = " of " + amount(of) + (unit.empty() ? "" : " " + unit);
   if (rate > 0)
-    tail +=
-        ", " + bytes_text(rate) + strf("/s, %.0f s left", (of - static_cast<double>(done)) / rate);
+    tail += ", " + amount(rate) + strf("/s, %.0f s left", (of - static_cast<double>(done)) / rate);
   // The last column stays free: a terminal may wrap behind it.
   const auto room = static_cast<size_t>(std::max(columns - 1, 0));
   if (head.size() + 1 + kCells + tail.size() <= room)
@@ -45,8 +45,9 @@ std::string bar_text(const std::string& what, uint64_t done, uint64_t total, dou
   return (head.size() + tail.size() <= room ? head + tail : head).substr(0, room);
 }
 
-Bar::Bar(const Terminal& terminal, std::string what)
+Bar::Bar(const Terminal& terminal, std::string what, std::string unit)
     : what_(std::move(what)),
+      unit_(std::move(unit)),
       utf8_(terminal.utf8()),
       shown_(terminal.progress() && terminal.stderr_is_terminal()) {}
 
@@ -63,7 +64,7 @@ void Bar::update(uint64_t done, uint64_t total) {
   on_screen_ = true;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   std::fprintf(stderr, "\r\033[K%s",
-               bar_text(what_, done, total, seconds, stderr_columns(), utf8_).c_str());
+               bar_text(what_, done, total, seconds, stderr_columns(), utf8_, unit_).c_str());
 }
 
 }  // namespace plait::cli

@@ -1,4 +1,4 @@
-// The progress of a command that reads or writes many bytes: a line on stderr that is redrawn, on a
+// The progress of a command that reads or writes much: a line on stderr that is redrawn, on a
 // terminal, once the command has taken a second.
 #pragma once
 
@@ -10,13 +10,14 @@
 
 namespace plait::cli {
 
-// "verifying  45 % ████▌     of 1.2 GiB, 800 MiB/s, 1 s left", no longer than `columns`.
+// "verifying  45 % ████▌     of 1.2 GiB, 800 MiB/s, 1 s left", no longer than `columns`. unit: what
+// is counted in place of bytes, "samples".
 std::string bar_text(const std::string& what, uint64_t done, uint64_t total, double seconds,
-                     int columns, bool utf8);
+                     int columns, bool utf8, const std::string& unit = {});
 
 class Bar {
  public:
-  Bar(const Terminal& terminal, std::string what);
+  Bar(const Terminal& terminal, std::string what, std::string unit = {});
   ~Bar() { clear(); }
   Bar(const Bar&) = delete;
   Bar& operator=(const Bar&) = delete;
@@ -27,7 +28,7 @@ class Bar {
 
  private:
   using Clock = std::chrono::steady_clock;
-  const std::string what_;
+  const std::string what_, unit_;
   const bool utf8_, shown_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point drawn_ = begin_ + std::chrono::milliseconds(900);  // the first after a second

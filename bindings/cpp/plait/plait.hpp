@@ -501,6 +501,12 @@ class Session {
                                                  static_cast<uint32_t>(raw.size()), values.data(),
                                                  static_cast<uint32_t>(values.size())));
   }
+  // Whether it is so on any rank; returns when all ranks have called it.
+  bool any_rank(bool own) {
+    uint32_t any = 0;
+    host_detail::check(plait_session_any_rank(get(), own ? 1 : 0, &any));
+    return any != 0;
+  }
   // May be called by any thread. A signal handler calls plait_session_cancel(get()).
   void cancel() noexcept { plait_session_cancel(get()); }
   // Saves into the folder `path`; "": into the run directory.

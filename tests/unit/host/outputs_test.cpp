@@ -201,6 +201,8 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
                                             {"nope", o.as<float>(), 40}};
          return plait_session_predict_all(s, &x, 1, values, 2);
        }},
+      {"plait_session_any_rank", "neither 0 nor 1",
+       [=](Output& o) { return plait_session_any_rank(s, 2, o.as<uint32_t>()); }},
       {"plait_session_save", "a folder that nobody can make",
        [=](Output&) { return plait_session_save(s, "/proc/nonexistent/checkpoint"); }},
       {"plait_session_load", "no such folder",

@@ -1,0 +1,189 @@
+"""plait predict: what a checkpoint makes of a dataset, in every format, on every grid."""
+
+import ast
+import csv
+import io
+import json
+import math
+import random
+import struct
+import subprocess
+import unittest
+import zipfile
+
+from support import PLAIT, TIME, TINY, RankCase
+
+SPECIES = ("cat", 'do"g, big', "fox")
+ANIMALS = """\
+[run]
+name = "animals"
+steps = 30
+[batch]
+global = 16
+[data.train]
+type = "csv"
+path = "animals.csv"
+target = ["species"]
+target_type = "class"
+[data.eval]
+type = "csv"
+path = "animals.csv"
+target = ["species"]
+target_type = "class"
+[model]
+layers = [{type = "linear", out = 16}, {type = "relu"}, {type = "linear", out = 3}]
+[loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.03
+"""
+
+
+def read_npy(data):
+    """(shape, values), by the format's description alone."""
+    assert data[:8] == b"\x93NUMPY\x01\x00"
+    (size,) = struct.unpack_from("<H", data, 8)
+    assert (10 + size) % 64 == 0 and data[9 + size:10 + size] == b"\n"
+    header = ast.literal_eval(data[10:10 + size].decode())
+    assert header["descr"] == "<f4" and header["fortran_order"] is False
+    n = math.prod(header["shape"])
+    return header["shape"], struct.unpack(f"<{n}f", data[10 + size:])
+
+
+def read_safetensors(data):
+    (size,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + size])
+    metadata, tensors = header.pop("__metadata__", {}), {}
+    for name, entry in header.items():
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        tensors[name] = tuple(entry["shape"]), struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    return tensors, metadata
+
+
+def f32(text):
+    return struct.unpack("<f", struct.pack("<f", float(text)))[0]
+
+
+class Predict(RankCase):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY.replace("out = 16}", 'out = 16, as = "hidden"}'))
+        self.expect(0, "run", "t.toml", "--run-dir", "one", "-q", "run.steps=5", "data.eval.samples=101")
+        self.before = self.names()
+
+    def names(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+    def lines(self, *words):
+        """What is written to standard output, each a sample."""
+        return [json.loads(line) for line in self.expect(0, "predict", *words).out.splitlines()]
+
+    def test_every_format_holds_the_same_numbers(self):
+        both = ("one", "--output", "output", "--output", "hidden")
+        done = self.expect(0, "predict", *both, "--to", "p.npz", "--json")
+        self.assertEqual(done.records, [{"schema": 1, "file": "p.npz", "format": "npz", "dataset": "eval", "samples": 101, "step": 5,
+                                         "outputs": [{"name": "output", "dtype": "f32", "shape": [3]},
+                                                     {"name": "hidden", "dtype": "f32", "shape": [16]}]}])
+        with zipfile.ZipFile(self.folder / "p.npz") as file:
+            self.assertIsNone(file.testzip())
+            arrays = {name.removesuffix(".npy"): read_npy(file.read(name)) for name in file.namelist()}
+        self.assertEqual({name: shape for name, (shape, _) in arrays.items()}, {"output": (101, 3), "hidden": (101, 16)})
+        self.assertEqual(len(set(arrays["output"][1])), 303)  # all samples, and no two alike
+        self.expect(0, "predict", *both, "--to", "p.safetensors")
+        self.assertEqual(read_safetensors((self.folder / "p.safetensors").read_bytes())[0], arrays)
+        self.expect(0, "predict", "one", "--to", "p.npy")
+        self.assertEqual(read_npy((self.folder / "p.npy").read_bytes()), arrays["output"])
+        self.expect(0, "predict", *both, "--to", "p.csv")
+        rows = list(csv.reader(io.StringIO((self.folder / "p.csv").read_text())))
+        self.assertEqual(rows[0], ["sample", "output.0", "output.1", "output.2", *(f"hidden.{i}" for i in range(16))])
+        self.assertEqual([row[0] for row in rows[1:]], [str(i) for i in range(101)])
+        self.assertEqual([f32(cell) for row in rows[1:] for cell in row[1:4]], list(arrays["output"][1]))
+        self.assertEqual([f32(cell) for row in rows[1:] for cell in row[4:]], list(arrays["hidden"][1]))
+        lines = self.lines(*both)
+        self.assertEqual([line["sample"] for line in lines], list(range(101)))
+        self.assertEqual([f32(v) for line in lines for v in line["output"]], list(arrays["output"][1]))
+        self.expect(0, "predict", *both, "--to", "out", "--format", "jsonl")
+        self.assertEqual([json.loads(line) for line in (self.folder / "out").read_text().splitlines()], lines)
+        self.assertEqual(self.names(), sorted([*self.before, "p.npz", "p.npy", "p.safetensors", "p.csv", "out"]))
+
+    def test_numbers_do_not_depend_on_ranks(self):
+        expected = self.lines("one")
+        column = "model.layers[0].parallel=column"
+        for words in ([column, "topology.data=2"], [column, "topology.data=2", "topology.tensor=2"],
+                      ["topology.pipeline=2"], ["topology.pipeline=2", "topology.data=2", "batch.eval=4"]):
+            with self.subTest(words):
+                self.expect(0, "predict", "one", *words, "--to", "p.jsonl")
+                found = [json.loads(line) for line in (self.folder / "p.jsonl").read_text().splitlines()]
+                self.assertEqual([line["sample"] for line in found], list(range(101)))
+                for a, b in zip(found, expected, strict=True):
+                    for x, y in zip(a["output"], b["output"], strict=True):
+                        self.assertAlmostEqual(x, y, delta=1e-5)
+        self.assertEqual(self.lines("one", "topology.data=2", "--one-rank"), expected)
+        self.assertEqual(len(self.lines("one", "--dataset", "train", "data.train.limit=7")), 7)
+        self.assertEqual(self.names(), sorted([*self.before, "p.jsonl"]))
+
+    def test_classes_have_their_texts(self):
+        draw = random.Random(1)
+        rows = []
+        for _ in range(90):
+            k = draw.randrange(3)
+            rows.append([draw.gauss(2 * k, 0.8), draw.gauss(-k, 0.8), SPECIES[k]])
+        with (self.folder / "animals.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["length", "weight", "species"], *rows])
+        self.write("animals.toml", ANIMALS)
+        self.expect(0, "run", "animals.toml", "--run-dir", "animals", "-q")
+        accuracy = self.expect(0, "eval", "animals", "--json").records[-1]["metrics"]["accuracy"]
+        self.expect(0, "predict", "animals", "--to", "p.csv")
+        with (self.folder / "p.csv").open(newline="") as file:
+            head, *found = csv.reader(file)
+        self.assertEqual(head, ["sample", "output.class", *(f"output.{name}" for name in SPECIES)])
+        right = [line[1] == row[2] for line, row in zip(found, rows, strict=True)]
+        self.assertAlmostEqual(sum(right) / 90, accuracy, places=6)
+        self.assertGreater(accuracy, 0.5)
+        self.assertEqual([line["output.class"] for line in self.lines("animals")], [line[1] for line in found])
+        self.expect(0, "predict", "animals", "--to", "p.safetensors")
+        _, metadata = read_safetensors((self.folder / "p.safetensors").read_bytes())
+        self.assertEqual(json.loads(metadata["classes"]), {"output": list(SPECIES)})
+        # A table without labels, and one without what the model reads.
+        with (self.folder / "new.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["length", "weight"], *(row[:2] for row in rows[:5])])
+        self.write("new.toml", 'extends = "animals.toml"\n[data.new]\ntype = "csv"\npath = "new.csv"\n')
+        words = ("new.toml", "--checkpoint", "animals", "--dataset", "new")
+        self.assertEqual([line["output"] for line in self.lines(*words)], [line["output"] for line in self.lines("animals")[:5]])
+        self.fails(2, ("predict", *words, 'data.new={type = "synthetic", samples = 5, shape = [2], classes = 3}'),
+                   "[data.new] has no field 'input', which the model reads; it has: x, label")
+
+    def test_what_is_refused(self):
+        for words, *texts in ((["--to", "p.parquet"], "'p.parquet' names no format; known are npy, npz, safetensors, csv, jsonl"),
+                              (["--to", "p.npy", "--output", "output", "--output", "hidden"], "holds one value, 2 are asked for"),
+                              (["--output", "outptu"], "no output 'outptu'; did you mean 'output'?"),
+                              (["--format", "npz"], "npz cannot be written to '-'"),
+                              (["--to", "none/p.csv"], "cannot write 'none/p.csv'"),
+                              (["--dataset", "tset"], "no dataset 'tset'"),
+                              (["topology.data=2"], "2 replicas", "--one-rank"),
+                              (["--output", "hidden", "evaluate.outputs=none"], "evaluate.outputs=all"),
+                              (["--dataset", "train", "data.train.normalize.x.divide=2", "data.eval.normalize.x.divide=4"],
+                               "[data.train] is normalised differently from [data.eval]")):
+            with self.subTest(words):
+                done = self.plait("predict", "one", *words)
+                self.assertIn(done.code, (2, 3), done.err)
+                for text in texts:
+                    self.assertIn(text, done.err)
+        self.fails(2, ("predict", "t.toml"), "plait predict needs --checkpoint DIR")
+        self.write("p.csv", "old")
+        self.fails(2, ("predict", "one", "--to", "p.csv", "--output", "nothing"), "no output 'nothing'")
+        self.assertEqual((self.folder / "p.csv").read_text(), "old")
+        self.assertEqual(self.names(), sorted([*self.before, "p.csv"]))
+
+    def test_a_closed_pipe_and_a_full_disk(self):
+        done = subprocess.run(f"{PLAIT} predict one --dataset train | head -n1", shell=True, cwd=self.folder, capture_output=True,
+                              env=self.environment(), timeout=TIME)
+        self.assertEqual(json.loads(done.stdout)["sample"], 0)
+        self.fails(3, ("predict", "one", "--to", "/dev/full", "--format", "csv"), "cannot write '/dev/full': No space left")
+
+
+if __name__ == "__main__":
+    unittest.main()
