@@ -90,6 +90,14 @@ typedef struct plait_dataset_item {
    * files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *read_epoch)(const void *dataset, int64_t epoch, const int64_t *indices,
                                                        uint64_t n, void *const *outs);
+  /* Since the first versions of ABI 1 (compare struct_size); NULL: open() is all there is. As open(),
+   * for a rank that reads no samples, such as one in the middle of a pipeline: info() and text_of()
+   * answer as they do behind open(), but host_bytes and fingerprint may be 0, and neither read() nor
+   * read_epoch() is called. Reads no more of the files than that takes.
+   * Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO, PLAIT_ERR_DATA and PLAIT_ERR_CONFIG, as open().
+   * [thread: owner; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *open_metadata)(const plait_host *host, const plait_options *options,
+                                                          void **dataset);
 } plait_dataset_item;
 
 #define PLAIT_KIND_DATASET "plait.dataset/1"

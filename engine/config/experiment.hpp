@@ -23,7 +23,9 @@ struct RunConfig {
   int64_t threads = 0;          // 0: all cores
   double device_timeout = 300;  // seconds of one wait for a device that records
   int64_t log_every = 1;
-  double peak_tflops = 0;  // of one rank's device; 0: what the device says
+  std::string rank_metrics;            // "none", "all" or an axis: who writes metrics of its own
+  std::vector<int64_t> metrics_ranks;  // who writes them besides
+  double peak_tflops = 0;              // of one rank's device; 0: what the device says
   bool progress = true;
   std::string resume;  // "auto", "never", "must"
 };

@@ -52,6 +52,15 @@ constexpr Key<RunConfig> kRun[] = {
     key<&RunConfig::log_every>(
         count("log_every", "1", 1, "steps", "write a line of metrics every so many steps"),
         kPerRank),
+    key<&RunConfig::rank_metrics>(
+        choice_option(
+            "rank_metrics", "\"none\"", "none|all|pipeline|data|tensor",
+            "ranks that write metrics of their own, where the time of their steps goes, to "
+            "metrics/: all, or of each coordinate along an axis the first one"),
+        kPerRank),
+    key<&RunConfig::metrics_ranks>(
+        ints_option("metrics_ranks", "[]", "ranks that do so, whatever `rank_metrics` says"),
+        kPerRank),
     key<&RunConfig::peak_tflops>(
         at_least(real_option("peak_tflops", "0.0",
                              "TFLOP/s of products that the device of one rank cannot exceed, by "

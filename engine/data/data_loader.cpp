@@ -20,6 +20,7 @@ namespace plait::data {
 namespace {
 
 plait_dataset_info checked_info(const DatasetSource& source) {
+  if (source.described) return *source.described;
   if (!source.item || !source.dataset)
     fail_invalid("[data] a loader needs an opened dataset, found none");
   plait_dataset_info info = {};
@@ -45,6 +46,7 @@ struct DataLoader::State {
 
   bool ended(int64_t index) const { return !endless && index >= total; }
   void fill(int64_t index, BatchSlot& slot);
+  void read(int64_t epoch, BatchSlot& slot);
   void fill_or_explain(int64_t index, BatchSlot& slot);
   const Batch* next_direct();
   const Batch* next_ahead();
@@ -78,7 +80,7 @@ struct DataLoader::State {
 DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
     : source(std::move(opened)),
       info(checked_info(source)),
-      slots((check_config(config), config), info.fields, info.n_fields),
+      slots((check_config(config), config), info.fields, source.described ? 0 : info.n_fields),
       ring(slots.count()) {
   batch = config.batch;
   row_begin = config.row_begin;
@@ -90,7 +92,7 @@ DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
   endless = config.endless;
   read_epoch = config.by_epoch ? read_epoch_of(*source.item) : nullptr;
   total = per_epoch;
-  threaded = config.prefetch != 0;
+  threaded = config.prefetch != 0 && !source.described;
   position = fill_index = config.first_batch;
   if (endless && n == 0)
     fail_data("[plugin " + source.plugin + "] dataset '" + source.item->name + "' of [data." +
@@ -102,6 +104,19 @@ DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
 DataLoader::State::~State() {
   ring.stop();
   if (thread.joinable()) thread.join();
+}
+
+void DataLoader::State::read(int64_t epoch, BatchSlot& slot) {
+  const int64_t* indices = slots.indices();
+  const auto n_rows = static_cast<uint64_t>(rows);
+  const auto call = [&] {
+    return read_epoch ? read_epoch(source.dataset, epoch, indices, n_rows, slot.outs.data())
+                      : source.item->read(source.dataset, indices, n_rows, slot.outs.data());
+  };
+  const PluginCall at{source.plugin, read_epoch ? "read_epoch" : "read", "dataset",
+                      source.item->name};
+  if (plait_error* e = try_plugin(at, call))
+    check_plugin(e, at, "reading [data." + source.name + "]");
 }
 
 void DataLoader::State::fill(int64_t index, BatchSlot& slot) {
@@ -116,15 +131,7 @@ void DataLoader::State::fill(int64_t index, BatchSlot& slot) {
   for (int64_t i = 0; i < valid; ++i) indices[i] = order(first + i);
   std::fill(indices + valid, indices + rows, int64_t{0});
   if (!slots.has_weight_field()) std::fill(slot.weight, slot.weight + rows, 1.0f);
-  const auto n_rows = static_cast<uint64_t>(rows);
-  const auto read = [&] {
-    return read_epoch ? read_epoch(source.dataset, epoch, indices, n_rows, slot.outs.data())
-                      : source.item->read(source.dataset, indices, n_rows, slot.outs.data());
-  };
-  const PluginCall at{source.plugin, read_epoch ? "read_epoch" : "read", "dataset",
-                      source.item->name};
-  if (plait_error* e = try_plugin(at, read))
-    check_plugin(e, at, "reading [data." + source.name + "]");
+  if (!source.described) read(epoch, slot);
   std::fill(slot.weight + valid, slot.weight + rows, 0.0f);
   double sum = 0;
   for (int64_t i = 0; i < valid; ++i) sum += static_cast<double>(slot.weight[i]);

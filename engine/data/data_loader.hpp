@@ -18,6 +18,9 @@ struct DatasetSource {
   const void* dataset = nullptr;
   std::string name;         // for messages: "train", "eval"
   std::string plugin = {};  // for messages
+  // What info() would say of a dataset of which no samples are read: `dataset` is not used, and a
+  // batch has its position, without fields.
+  const plait_dataset_info* described = nullptr;
 };
 
 // plait_dataset_item.read_epoch of an item, or nullptr where it has none.

@@ -124,10 +124,10 @@ bool add_topology_errors(const config::Experiment& e,
 std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
                                       const plugin::Registry& registry,
                                       const config::PathResolver& resolver,
-                                      config::Problems& problems) {
+                                      config::Problems& problems, bool metadata) {
   if (problems.touch(config.path)) return nullptr;
   try {
-    auto dataset = std::make_shared<Dataset>(config, registry);
+    auto dataset = std::make_shared<Dataset>(config, registry, metadata);
     check_normalize(config, *dataset, problems);
     return dataset;
   } catch (const Error& e) {

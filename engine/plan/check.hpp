@@ -23,11 +23,11 @@ bool add_topology_errors(const config::Experiment& experiment,
 void check_master(config::Experiment& experiment, config::Problems& problems);
 
 // Opens a dataset. Returns null after problems, which are reported at the missing path or at the
-// path named in the plugin's text.
+// path named in the plugin's text. metadata: as in Dataset.
 std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
                                       const plugin::Registry& registry,
                                       const config::PathResolver& resolver,
-                                      config::Problems& problems);
+                                      config::Problems& problems, bool metadata = false);
 
 // Reports patterns that match no parameter, parameters in two groups, and models with nothing to
 // train. `tracer`: of the training program.

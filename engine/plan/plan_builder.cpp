@@ -203,6 +203,7 @@ std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
   try {
     lay_out();
     write_entry_points();
+    keep_samples_read(draft_);
   } catch (const topology::InvalidTopology& e) {
     add_topology_errors(draft_.experiment, e.errors(), problems);
     return nullptr;

@@ -120,8 +120,9 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
     plan.datasets = context.sibling->datasets;
     return;
   }
+  const bool middle = plan.at.pipeline > 0 && plan.at.pipeline + 1 < plan.grid.pipeline();
   for (const auto& d : plan.experiment.datasets)
-    if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems)) {
+    if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems, middle)) {
       // That of training may be there for the shapes of what a host feeds.
       if (d.name != "train" && dataset->info().n_samples == 0)
         problems.add(d.origin, d.path,
@@ -135,6 +136,21 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
       !problems.touch("data.train"))
     problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
                  "add [data.train], which also tells the shapes of what a host feeds");
+}
+
+void keep_samples_read(PlanDraft& plan) {
+  const auto reads = [](const Feed& f) { return !f.fields.empty() || f.weight.segment >= 0; };
+  const bool any =
+      std::any_of(plan.entry_points.begin(), plan.entry_points.end(), [&](const EntryPoint& e) {
+        return std::any_of(e.stage_feeds.begin(), e.stage_feeds.end(), reads);
+      });
+  for (auto& dataset : plan.datasets) {
+    if (!any)
+      dataset = dataset->description();
+    else if (!dataset->has_samples())
+      dataset =
+          std::make_shared<Dataset>(*plan.experiment.dataset(dataset->name()), *plan.registry);
+  }
 }
 
 void count_steps(PlanDraft& plan, const PlanContext& context) {

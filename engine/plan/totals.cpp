@@ -21,6 +21,7 @@ MemoryUse memory_of(const Plan& plan) {
   for (const auto& d : plan.datasets) memory.dataset += d->info().host_bytes;
   for (const auto& c : plan.experiment.datasets) {
     const Dataset* d = plan.dataset(c.name);
+    if (!d->has_samples()) continue;
     memory.prefetch += data::DataLoader::host_bytes(loader_config(plan, c.name, c.name == "train"),
                                                     d->info().fields, d->info().n_fields);
   }

@@ -38,8 +38,11 @@ Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t glo
 }
 
 void Feeder::set_batch(const data::Batch& batch) {
+  // A rank whose programs read no samples gets none.
   for (size_t i = 0; i < feed_.fields.size(); ++i)
-    batch_[i] = static_cast<const char*>(batch.fields[feed_.fields[i].index]);
+    batch_[i] = batch.fields.empty()
+                    ? nullptr
+                    : static_cast<const char*>(batch.fields[feed_.fields[i].index]);
   weight_ = batch.weight;
 }
 

@@ -87,12 +87,33 @@ Identity identity_of(const plan::Plan& plan) {
   add_plugins(plan, all);
   add_keys(plan, all);
   for (const auto& d : plan.datasets)
-    all.emplace_back("content of [data." + d->name() + "]",
-                     strf("%ld samples, %s", static_cast<long>(d->info().n_samples),
-                          hex64(d->info().fingerprint).c_str()));
+    all.emplace_back("samples of [data." + d->name() + "]", std::to_string(d->info().n_samples));
   all.emplace_back("parameters", hex64(plan.hash()));
   all.emplace_back("collectives", exchanges_of(plan));
   return all;
+}
+
+std::vector<std::string> contents_of(const plan::Plan& plan) {
+  std::vector<std::string> all;
+  for (const auto& d : plan.datasets)
+    all.push_back(d->has_samples() ? hex64(d->info().fingerprint) : "");
+  return all;
+}
+
+std::string differing_contents(const plan::Plan& plan,
+                               const std::vector<std::vector<std::string>>& of_ranks) {
+  for (size_t i = 0; i < plan.datasets.size(); ++i) {
+    const auto of = [&](size_t r) { return i < of_ranks[r].size() ? of_ranks[r][i] : ""; };
+    size_t first = 0;  // that knows it
+    while (first + 1 < of_ranks.size() && of(first).empty()) ++first;
+    for (size_t r = first + 1; r < of_ranks.size(); ++r)
+      if (!of(r).empty() && of(r) != of(first))
+        return strf(
+            "[session] the content of [data.%s] is %s on rank %zu, and %s on rank %zu; give "
+            "all ranks the same files",
+            plan.datasets[i]->name().c_str(), of(r).c_str(), r, of(first).c_str(), first);
+  }
+  return "";
 }
 
 }  // namespace plait::session

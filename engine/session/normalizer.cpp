@@ -63,6 +63,10 @@ void Normalizer::find_out() {
 }
 
 void Normalizer::write() {
+  if (const plan::Dataset* train = plan_.dataset("train"); train && !train->has_samples()) {
+    ready_ = true;  // the programs of this rank read no samples
+    return;
+  }
   find_out();
   const uint32_t type = plan_.precision.compute;
   std::vector<char> bytes;

@@ -173,6 +173,22 @@ std::string profile_json(const plan::Plan& plan, const Measured& m) {
   return w.text();
 }
 
+std::vector<std::pair<std::string, double>> op_seconds(
+    const std::vector<Executor::TimedCall>& calls) {
+  std::map<std::string, double> sums;
+  for (const Executor::TimedCall& t : calls) {
+    const plan::KernelCall& call = t.program->calls[t.call];
+    if (call.collective >= 0) continue;
+    const program::Op& op = op_of(*t.program, call);
+    sums[op.name + (op.scope.empty() ? "" : " of " + op.scope) + " (" + pass_of(*t.program, op) +
+         ")"] += static_cast<double>(t.end_ns - t.begin_ns) * 1e-9;
+  }
+  std::vector<std::pair<std::string, double>> all(sums.begin(), sums.end());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return all;
+}
+
 std::string trace_events(const plan::Plan& plan, const Measured& m, uint64_t origin_ns) {
   const auto microseconds = [&](uint64_t ns) {
     return (static_cast<double>(ns) - static_cast<double>(origin_ns)) * 1e-3;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/plan.hpp"
@@ -24,6 +25,11 @@ struct Measured {
 // layer and pass are one row; lists begin with the row that took longest. Bytes: of all operands,
 // each once; of a table of which rows are looked up the rows.
 std::string profile_json(const plan::Plan& plan, const Measured& measured);
+
+// Seconds of the kernels by op, layer and pass, "matmul of model.linear1 (forward)", the longest
+// first. Collectives, which wait for other ranks, are left out.
+std::vector<std::pair<std::string, double>> op_seconds(
+    const std::vector<runtime::Executor::TimedCall>& calls);
 
 // The events of a rank as members of a JSON list, without its brackets, for Chrome's trace viewer
 // (Trace Event Format): complete events in microseconds since origin_ns.

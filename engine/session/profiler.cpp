@@ -11,31 +11,10 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/session/profile_report.hpp"
+#include "engine/session/timing.hpp"
 
 namespace plait::session {
 namespace {
-
-// While it exists, launches are measured.
-class Timing {
- public:
-  Timing(runtime::Executor& executor, Measured& into, size_t room) : executor_(executor) {
-    into.calls.reserve(room);
-    executor_.time_calls(&into.calls);
-  }
-  ~Timing() { executor_.time_calls(nullptr); }
-  Timing(const Timing&) = delete;
-  Timing& operator=(const Timing&) = delete;
-
- private:
-  runtime::Executor& executor_;
-};
-
-size_t calls_of(const plan::Plan& plan, const std::string& entry_point) {
-  size_t n = 0;
-  for (const plan::Launch& launch : plan.entry_point(entry_point).launches)
-    if (launch.program >= 0) n += plan.programs[static_cast<size_t>(launch.program)].calls.size();
-  return n;
-}
 
 // The wall clock's nanoseconds at 0 of the monotonic clock: ranks may be on several machines.
 int64_t wall_offset_ns() {
@@ -45,7 +24,7 @@ int64_t wall_offset_ns() {
 void measure_steps(SessionParts& parts, const ProfileSettings& s, Measured& into) {
   for (int64_t i = 0; i < s.warm_up; ++i) parts.steps.step();
   const auto runs = static_cast<size_t>(s.runs);
-  const Timing timing(parts.context.executor, into,
+  const Timing timing(parts.context.executor, into.calls,
                       runs * calls_of(parts.context.plan, s.entry_point));
   for (; into.runs < s.runs; ++into.runs) {
     const Stopwatch watch;
@@ -62,7 +41,7 @@ void measure_batches(SessionParts& parts, const ProfileSettings& s, Measured& in
   } const last{parts.evaluator};
   if (s.warm_up > 0) parts.evaluator.evaluate(s.dataset, s.warm_up);
   const auto runs = static_cast<size_t>(s.runs);
-  const Timing timing(parts.context.executor, into,
+  const Timing timing(parts.context.executor, into.calls,
                       runs * calls_of(parts.context.plan, s.entry_point));
   const Evaluation e = parts.evaluator.evaluate(s.dataset, s.runs);
   const int64_t batch = parts.context.plan.experiment.batch.eval;

@@ -5,6 +5,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/identity.hpp"
 #include "engine/session/profiler.hpp"
 #include "engine/session/session_parts.hpp"
 #include "engine/session/trainer.hpp"
@@ -22,6 +23,15 @@ void compare_identities(SessionContext& c) {
       fail_collective(PLAIT_ERR_PEER, "[session] the ranks' devices differ: rank 0 has '" + all[0] +
                                           "', rank " + std::to_string(r) + " '" + all[r] +
                                           "'; run all ranks on equal devices and libraries");
+}
+
+// Behind the identities: not every rank knows the content of the data.
+void compare_contents(SessionContext& c) {
+  std::vector<std::vector<std::string>> of_ranks;
+  for (const std::string& one : c.ranks.all_gather(join(contents_of(c.plan), "/")))
+    of_ranks.push_back(split(one, '/'));
+  if (const std::string text = differing_contents(c.plan, of_ranks); !text.empty())
+    fail_collective(PLAIT_ERR_PEER, text);
 }
 
 // Opens the run directory and the checkpoint to resume from, as the settings say.
@@ -55,6 +65,20 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
   return found;
 }
 
+// Other machines may not reach the run directory of rank 0.
+void open_rank_metrics(SessionContext& c, const std::string& folder) {
+  const std::string name = rank_metrics_name(c.plan);
+  if (name.empty()) return;
+  try {
+    if (c.files.is_folder(folder))
+      c.rank_metrics = std::make_unique<RankMetrics>(folder, name, c.plan, c.files, c.log);
+    else
+      c.log.warn("[session] " + name + " writes no metrics: there is no folder " + folder);
+  } catch (const Error& e) {
+    c.log.warn("[session] " + name + " writes no metrics: " + e.full_text());
+  }
+}
+
 void resume(SessionParts& parts) {
   SessionContext& c = parts.context;
   std::unique_ptr<checkpoint::Checkpoint> found;
@@ -65,16 +89,13 @@ void resume(SessionParts& parts) {
   if (c.keeps_files && !c.run_files)
     c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
   const std::string path = c.ranks.broadcast(found ? found->path() : "");
-  if (path.empty()) {
-    // An earlier process may have ended before its first checkpoint: its steps are made again.
-    if (c.run_files && c.run_files->metrics().continues())
-      c.run_files->metrics().resume(0, unix_seconds());
-    return;
-  }
+  if (c.keeps_files) open_rank_metrics(c, folder);
+  if (path.empty()) return;
   if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
   parts.checkpoints.restore(*found);
   c.state.resumed_from = path;
   if (c.run_files) c.run_files->metrics().resume(c.state.step, unix_seconds());
+  if (c.rank_metrics) c.rank_metrics->resume(c.state.step);
 }
 
 }  // namespace
@@ -89,6 +110,7 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
                      g.backend.c_str()));
   c.on_all_ranks("opening the session", [&] {
     compare_identities(c);
+    compare_contents(c);
     parts_->parameters.initialize();
     c.state.begin_lineage();
     resume(*parts_);

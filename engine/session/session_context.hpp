@@ -17,6 +17,7 @@
 #include "engine/runtime/executor.hpp"
 #include "engine/session/normalizer.hpp"
 #include "engine/session/rank_context.hpp"
+#include "engine/session/rank_metrics.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/settings.hpp"
 
@@ -112,8 +113,9 @@ struct SessionContext {
   Log& log;
   FileSystem& files;
   RankContext ranks;
-  std::unique_ptr<RankLog> rank_log;  // of the other ranks, once rank 0 has run_files
-  TrainingState state;                // its step is in messages while the executor opens
+  std::unique_ptr<RankLog> rank_log;          // of the other ranks, once rank 0 has run_files
+  std::unique_ptr<RankMetrics> rank_metrics;  // of the ranks that write some
+  TrainingState state;                        // its step is in messages while the executor opens
   runtime::Executor executor;
   Normalizer normalizer;
   std::unique_ptr<RunFiles> run_files;  // null with no_files

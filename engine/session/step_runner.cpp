@@ -137,7 +137,7 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   step_sums_.set(c_.plan.results.at(1), c_.cancelled.load(std::memory_order_relaxed) ? 1 : 0);
   step_sums_.set(c_.plan.results.at(2), wants_save_ ? 1 : 0);
   if (c_.plan.busy_ranks > 0)
-    step_sums_.set(c_.plan.results.at(plan::Plan::kStepSums + c_.plan.rank), busy_seconds_);
+    step_sums_.set(c_.plan.results.at(plan::Plan::kStepSums + c_.plan.rank), own_times_.busy);
   numbers_.begin();
   numbers_.write(c_.executor.address(c_.plan.step_sums), step_sums_.data(), step_sums_.bytes());
   write_scalars();
@@ -204,7 +204,7 @@ void StepRunner::add_totals(const Launched& launch, StepResult& r) {
   r.skipped_steps = c_.state.step - c_.state.updates;
   r.seconds = static_cast<double>(step.end_ns - std::max(launch.start_ns, finished_ns_)) * 1e-9;
   finished_ns_ = step.end_ns;
-  note_busy(r.seconds);
+  note_times(r.seconds);
   const bool first = !peak_flops_;
   const bool begins = meter_.add(step, peak_flops(), r);
   metrics_.add(results_, begins, !r.skipped);
@@ -224,11 +224,12 @@ uint64_t StepRunner::waited_ns() const {
   return groups ? groups->waited_ns() : 0;
 }
 
-// What this rank spent neither waiting for others nor for data in the step that has ended.
-void StepRunner::note_busy(double seconds) {
-  if (c_.plan.busy_ranks == 0 || c_.executor.device().records()) return;
-  const uint64_t waited = waited_ns() - waited_before_ + data_ns_;
-  busy_seconds_ = std::max(0.0, seconds - static_cast<double>(waited) * 1e-9);
+// Of the step that has ended. What a device does by itself is no time of the host's calls.
+void StepRunner::note_times(double seconds) {
+  own_times_ = {seconds, static_cast<double>(waited_ns() - waited_before_) * 1e-9,
+                static_cast<double>(data_ns_) * 1e-9, 0};
+  if (!c_.executor.device().records())
+    own_times_.busy = std::max(0.0, seconds - own_times_.wait - own_times_.data);
   data_ns_ = 0;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/session/host_buffer.hpp"
 #include "engine/session/metric_sums.hpp"
 #include "engine/session/numerics.hpp"
+#include "engine/session/rank_metrics.hpp"
 #include "engine/session/schedules.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_meter.hpp"
@@ -62,6 +63,7 @@ class StepRunner {
   void feed_again(const plan::EntryPoint& entry, const plan::Launch& launch);
   // Of the last step.
   const HostBuffer& results() const { return results_; }
+  const StepTimes& own_times() const { return own_times_; }
   // See NumericsGuard::fail().
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
 
@@ -91,7 +93,7 @@ class StepRunner {
   void read_loss_scale(StepResult& result);
   void read_results(StepResult& result);
   uint64_t waited_ns() const;
-  void note_busy(double seconds);
+  void note_times(double seconds);
   void add_totals(const Launched& launch, StepResult& result);
 
   SessionContext& c_;
@@ -103,7 +105,7 @@ class StepRunner {
   Launched launches_[2];
   int64_t launched_ = 0;                      // the last launched step
   uint64_t finished_ns_ = 0;                  // end of the last step
-  double busy_seconds_ = 0;                   // of this rank in the last step; 0: not known
+  StepTimes own_times_;                       // of this rank in the last step
   uint64_t waited_before_ = 0, data_ns_ = 0;  // before the step in flight; its own, for data
   bool looks_ahead_ = false;
   std::optional<StepResult> drained_;  // result that the next step() returns

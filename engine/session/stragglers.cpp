@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/base/text.hpp"
-
 namespace plait::session {
 
 namespace {
@@ -20,17 +18,21 @@ Stragglers::Stragglers(const plan::Plan& plan) : plan_(plan) {
   sorted_.reserve(n);
 }
 
-void Stragglers::add(const HostBuffer& results, double seconds) {
+void Stragglers::add(const HostBuffer& results) {
+  double longest = 0;
   const auto busy = [&](size_t rank) {
     return results.get(plan_.results.at(plan::Plan::kStepSums + static_cast<int64_t>(rank)));
   };
-  // The first step, or a device that does not tell.
-  if (line_.seconds.empty() || busy(static_cast<size_t>(plan_.rank)) <= 0) return;
-  silent_ = std::max(0.0, silent_ - seconds);
+  for (size_t r = 0; r < line_.seconds.size(); ++r) {
+    if (busy(r) <= 0) return;  // the first step, or a device that does not tell
+    longest = std::max(longest, busy(r));
+  }
+  if (longest <= 0) return;
+  silent_ = std::max(0.0, silent_ - longest);
   for (Window* w : {&line_, &observed_}) {
     for (size_t r = 0; r < w->seconds.size(); ++r) w->seconds[r] += busy(r);
     ++w->steps;
-    w->time += seconds;
+    w->time += longest;
   }
 }
 
@@ -59,26 +61,23 @@ std::optional<BusyTimes> Stragglers::times_of(const Window& window) {
     if (median <= 0 || *slowest / median <= most) continue;
     most = *slowest / median;
     const double ms = 1e3 / static_cast<double>(window.steps);
-    found = {median * ms, *slowest * ms, static_cast<int32_t>(slowest - window.seconds.begin())};
+    const auto rank = [&](auto at) { return static_cast<int32_t>(at - window.seconds.begin()); };
+    found = {median * ms, *slowest * ms, rank(slowest),
+             rank(std::find(begin, begin + in_stage, median))};
   }
   if (found.slowest < 0) return std::nullopt;
   return found;
 }
 
-std::string Stragglers::warning() {
-  if (observed_.steps < kObservedSteps || observed_.time < kObservedSeconds) return "";
+std::optional<BusyTimes> Stragglers::slow() {
+  if (observed_.steps < kObservedSteps || observed_.time < kObservedSeconds) return std::nullopt;
   const std::optional<BusyTimes> t = times_of(observed_);
   std::fill(observed_.seconds.begin(), observed_.seconds.end(), 0);
   observed_.steps = 0;
   observed_.time = 0;
-  if (!t || t->slowest_ms < kMuch * t->median_ms || silent_ > 0) return "";
+  if (!t || t->slowest_ms < kMuch * t->median_ms || silent_ > 0) return std::nullopt;
   silent_ = kSilentSeconds;
-  const topology::Coordinates at = plan_.grid.at(t->slowest);
-  return strf(
-      "[session] rank %d (pipeline %d, data %d, tensor %d) is slow: it computes for %.3g ms of a "
-      "step, the median of its stage is %.3g ms, and the others wait; see whether its machine is "
-      "busy or throttled, and `plait profile`",
-      t->slowest, at.pipeline, at.data, at.tensor, t->slowest_ms, t->median_ms);
+  return t;
 }
 
 }  // namespace plait::session

@@ -14,30 +14,31 @@ namespace plait::session {
 // The compute time of a step, over the ranks; waits for collectives do not count. From the first
 // step that tells it on.
 struct BusyTimes {
-  double median_ms = 0;   // of the slowest rank's stage
-  double slowest_ms = 0;  // of the rank that is furthest above the median of its stage
-  int32_t slowest = -1;
+  double median_ms = 0;               // of the slowest rank's stage
+  double slowest_ms = 0;              // of the rank that is furthest above the median of its stage
+  int32_t slowest = -1, median = -1;  // ranks; of the first with the median time
 };
 
-// Owner thread only. Stages of a pipeline may differ, so a rank is compared with those of its stage.
+// Owner thread only. All ranks see the same sums, so all of them come to the same. Stages of a
+// pipeline may differ, so a rank is compared with those of its stage.
 class Stragglers {
  public:
   // The plan outlives it.
   explicit Stragglers(const plan::Plan& plan);
   // Adds what a step's results tell. Does not allocate.
-  void add(const HostBuffer& results, double seconds);
+  void add(const HostBuffer& results);
   // Of the steps since begin(); nullopt: nothing is known.
   std::optional<BusyTimes> times();
   void begin();
-  // A warning, when a rank has been much slower than its stage over some seconds of steps; "" if
-  // none is, or the last warning was less than ten minutes of steps ago. Begins to observe anew.
-  std::string warning();
+  // A rank that has been much slower than its stage over some seconds of steps; nullopt if none is,
+  // or if the last one was told of less than ten minutes of steps ago. Begins to observe anew.
+  std::optional<BusyTimes> slow();
 
  private:
   struct Window {
     std::vector<double> seconds;  // by rank
     int64_t steps = 0;
-    double time = 0;
+    double time = 0;  // of the slowest rank in each step
   };
   std::optional<BusyTimes> times_of(const Window& window);
 

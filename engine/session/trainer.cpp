@@ -26,6 +26,7 @@ Trainer::Trainer(SessionParts& parts)
       // Without `every` no memory is planned for a copy.
       copies_(experiment_.checkpoint.background && experiment_.checkpoint.every > 0),
       stragglers_(c_.plan),
+      slow_ops_(c_),
       progress_(progress_config()) {
   for (const config::ModelConfig& m : experiment_.models)
     clips_ = clips_ || (m.optimizer && m.optimizer->clip_grad_norm > 0);
@@ -75,13 +76,19 @@ void Trainer::ended(const char* state, const std::string& message) {
 
 void Trainer::log_step(const StepResult& r) {
   const double elapsed = watch_.seconds();
-  if (c_.ranks.is_leader()) {
-    stragglers_.add(p_.steps.results(), r.seconds);
-    if (const std::string slow = stragglers_.warning(); !slow.empty()) c_.log.warn(slow);
+  stragglers_.add(p_.steps.results());
+  if (const std::optional<BusyTimes> slow = stragglers_.slow()) slow_ops_.begin(*slow);
+  const bool due = r.step % experiment_.run.log_every == 0 || r.finished;
+  if (c_.rank_metrics) {
+    c_.rank_metrics->add(p_.steps.own_times());
+    if (due) c_.rank_metrics->write(r.step);
   }
-  if (c_.run_files && (r.step % experiment_.run.log_every == 0 || r.finished || r.skipped))
-    write_metrics(r, elapsed);
+  if (c_.run_files && (due || r.skipped)) write_metrics(r, elapsed);
   show_progress(r, elapsed);
+}
+
+void Trainer::warn(const std::string& text) {
+  if (!text.empty()) c_.log.warn(text);
 }
 
 void Trainer::read_more(const StepResult& r) {
@@ -385,8 +392,16 @@ bool Trainer::is_time_to_save() const {
   return minutes > 0 && c_.keeps_files && since_save_.seconds() >= 60 * minutes;
 }
 
+// All ranks measure the same steps.
+StepResult Trainer::step() {
+  if (!slow_ops_.is_measuring()) return p_.steps.step();
+  return slow_ops_.measure([this] { return p_.steps.step(); });
+}
+
 // Reports a step; returns whether the run stops after it.
 bool Trainer::made(const StepResult& r) {
+  if (slow_ops_.is_complete())
+    warn(c_.abort_on_error("stragglers", [this] { return slow_ops_.report(); }));
   log_step(r);
   if (statistics_ && r.step % experiment_.statistics.every == 0) {
     p_.steps.pause();
@@ -416,12 +431,12 @@ StepResult Trainer::loop() {
   while (c_.state.step < total || p_.steps.has_drained()) {
     p_.steps.want_save(is_time_to_save());
     p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); });
-    r = p_.steps.step();
+    r = step();
     // A single rank stops at once; several ranks stop after the step whose sums have told all of
     // them about the request. A step that was launched by then is made on all ranks.
     bool stops = made(r);
     const bool saves = r.save_agreed;
-    if ((stops || saves) && p_.steps.has_unreported()) stops = made(r = p_.steps.step()) || stops;
+    if ((stops || saves) && p_.steps.has_unreported()) stops = made(r = step()) || stops;
     // On a single rank an evaluation that is due comes before a stop that the callback asks for; any
     // other request cancels it. Several ranks do not know who asked.
     const int64_t every = experiment_.evaluate.every;
@@ -436,6 +451,7 @@ StepResult Trainer::loop() {
     const int64_t steps = experiment_.checkpoint.every;
     if (saves || (steps > 0 && r.step % steps == 0)) save(r, true);
   }
+  warn(slow_ops_.give_up());
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, false);
   if (not_saved_) fail_saving(*not_saved_);

@@ -9,6 +9,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/observe/progress.hpp"
 #include "engine/session/session_parts.hpp"
+#include "engine/session/slow_ops.hpp"
 #include "engine/session/statistics_recorder.hpp"
 #include "engine/session/stragglers.hpp"
 
@@ -48,6 +49,8 @@ class Trainer {
   void ended(const char* state, const std::string& message);
   bool pauses_behind(int64_t step) const;
   bool is_time_to_save() const;
+  void warn(const std::string& text);
+  StepResult step();
   bool made(const StepResult& r);
   StepResult loop();
   StepResult loop_and_save();
@@ -75,6 +78,7 @@ class Trainer {
   std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
   bool copies_;                                   // periodic saves are written from a copy
   Stragglers stragglers_;
+  SlowOps slow_ops_;
   static constexpr const char* busy_tags_[] = {"train/busy_ms", "train/slowest_busy_ms",
                                                "train/slowest_rank"};
   observe::Progress progress_;

@@ -26,9 +26,6 @@ inline constexpr plait_option kMemoryMib =
                     1 << 24),
             "MiB");
 inline constexpr char kLessMemory[] = "set memory_mib to less, if it is not packed";
-inline bool fits_memory(const Options& o, uint64_t bytes) {
-  return bytes <= static_cast<uint64_t>(o.integer("memory_mib")) << 20;
-}
 
 // Real numbers of f64 as f32. from and to may be the same memory.
 inline void narrow(const uint8_t* from, uint8_t* to, size_t n) {
@@ -49,7 +46,15 @@ inline void narrow_f64(support::Bytes& bytes, size_t offset) {
 
 class ColumnDataset {
  public:
-  explicit ColumnDataset(std::string part) : part_(std::move(part)) {}
+  // metadata: no samples will be read, so files are opened for their headers alone.
+  explicit ColumnDataset(std::string part, bool metadata = false)
+      : part_(std::move(part)), metadata_(metadata) {}
+
+  bool metadata_only() const { return metadata_; }
+  // Whether a file of that size is held in memory, and not read by position.
+  bool fits_memory(const Options& o, uint64_t bytes) const {
+    return !metadata_ && bytes <= static_cast<uint64_t>(o.integer("memory_mib")) << 20;
+  }
 
   // A field of `n` samples in memory. `bytes` holds them from `offset` on, exactly; `shape` is that
   // of one sample.
@@ -72,6 +77,7 @@ class ColumnDataset {
 
   // The field just added, which is in memory, must hold weights: finite, not negative.
   void check_weights(const support::SourceFile& source) const {
+    if (metadata_) return;
     const Column& c = columns_.back();
     for (int64_t i = 0; i < n_; ++i) {
       float w;
@@ -88,7 +94,7 @@ class ColumnDataset {
     out.fields = fields_.data();
     out.n_fields = static_cast<uint32_t>(fields_.size());
     out.host_bytes = host_bytes_;
-    out.fingerprint = fingerprint_;
+    out.fingerprint = metadata_ ? 0 : fingerprint_;
   }
 
   void read(std::span<const int64_t> indices, void* const* outs) const {
@@ -174,6 +180,7 @@ class ColumnDataset {
   // Of the samples as they are read, wherever they lie: memory_mib changes no fingerprint. All of
   // them, or 256 blocks, the first and the last among them, of a field of more than 256 MiB.
   void hash_values(const Column& c) {
+    if (metadata_) return;
     constexpr uint64_t kMostWhole = uint64_t{256} << 20, kBlocks = 256, kBlock = 4096;
     const uint64_t size = static_cast<uint64_t>(n_) * c.size;
     if (size <= kMostWhole)
@@ -204,6 +211,7 @@ class ColumnDataset {
   }
 
   std::string part_;
+  const bool metadata_;
   int64_t n_ = 0;
   std::deque<std::string> names_;
   std::vector<plait_field> fields_;

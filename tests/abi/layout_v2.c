@@ -237,9 +237,10 @@ AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
 
 SIZE(plait_device_item, 232);
-SIZE(plait_dataset_item, 88);
+SIZE(plait_dataset_item, 96);
 AT(plait_dataset_item, text_of, 72);
 AT(plait_dataset_item, read_epoch, 80);
+AT(plait_dataset_item, open_metadata, 88);
 AT(plait_datasets_table, text_of, 40);
 AT(plait_datasets_table, read_epoch, 48);
 AT(plait_device_item, peak_flops, 224);

@@ -155,6 +155,28 @@ class Local(Ranks):
         self.expect(0, "check", "t.toml", "topology.data=0")
         self.assertEqual(self.expect(0, "plan", "t.toml", "topology.data=0", "--json").records[0]["topology"]["data"], 1)
 
+    def test_ranks_write_metrics_of_their_own(self):
+        grid = ("topology.data=2", "topology.tensor=2", "model.layers[0].parallel=column")
+        self.expect(0, "run", "t.toml", *grid, "--run-dir", "four", "-q", "run.steps=10", "run.log_every=5", "run.rank_metrics=data",
+                    "run.metrics_ranks=[3]")
+        folder = self.folder / "four/metrics"
+        self.assertEqual(sorted(path.name for path in folder.glob("*.ndjson")), ["data-0.ndjson", "data-1.ndjson", "rank-3.ndjson"])
+        for name, place in (("data-1", (2, 0, 1, 0)), ("rank-3", (3, 0, 1, 1))):
+            lines = [json.loads(line) for line in (folder / f"{name}.ndjson").read_text().splitlines()]
+            self.assertEqual([(line["event"], line["run"], line["step"]) for line in lines], [("rank", name, 5), ("rank", name, 10)])
+            for line in lines:
+                self.assertEqual(tuple(line[key] for key in ("rank", "pipeline", "data", "tensor")), place)
+                self.assertGreater(line["busy_ms"], 0)
+                self.assertLessEqual(line["busy_ms"] + line["data_ms"], line["step_ms"] * 1.01)
+                self.assertGreaterEqual(line["wait_ms"], 0)
+            self.assertTrue(list((folder / name).glob("events.out.tfevents.*")))
+        self.expect(0, "run", "t.toml", *grid, "--run-dir", "four", "-q", "run.steps=15", "run.log_every=5", "run.rank_metrics=all",
+                    "--resume", "must")
+        self.assertEqual(len(list(folder.glob("rank-*.ndjson"))), 4)
+        self.assertEqual([json.loads(line).get("from_step") for line in (folder / "rank-3.ndjson").read_text().splitlines()][2:], [10, None])
+        self.expect(0, "run", "t.toml", "--run-dir", "none", "-q", "run.steps=2")
+        self.assertFalse((self.folder / "none/metrics").exists())
+
     def test_each_rank_has_its_cores(self):
         cores = len(os.sched_getaffinity(0))
         most = int(os.environ.get("OMP_THREAD_LIMIT", cores))

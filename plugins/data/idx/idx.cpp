@@ -13,24 +13,28 @@ constexpr plait_option kIdx[] = {
 
 class Idx : public data::ColumnDataset {
  public:
-  Idx(const Host&, const Options& o) : ColumnDataset("data.idx") {
+  Idx(const Host&, const Options& o) : Idx(o, false) {}
+  Idx(const Host&, const Options& o, MetadataOnly) : Idx(o, true) {}
+
+ private:
+  Idx(const Options& o, bool metadata) : ColumnDataset("data.idx", metadata) {
     const support::SourceFile images{"data.idx", "images", std::string(o.text("images"))};
     const support::SourceFile labels{"data.idx", "labels", std::string(o.text("labels"))};
     add_field(o, images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_NDIM);
     if (!labels.path.empty()) add_field(o, labels, "label", PLAIT_FIELD_TARGET, 1, 1);
   }
-
- private:
   void add_field(const Options& o, const support::SourceFile& source, const char* name,
                  uint32_t role, size_t min_ndim, size_t max_ndim) {
     const auto file = std::make_shared<const support::SteadyFile>(source, "");
-    const bool whole = data::fits_memory(o, file->size()) || data::idx::is_packed(*file);
+    const bool packed = data::idx::is_packed(*file);
+    const bool whole = fits_memory(o, file->size()) || (packed && !metadata_only());
     data::idx::File all;
     if (whole)
       all = support::in_memory(
           source, [&] { return data::idx::open(source); }, data::kLessMemory);
     else
-      all.header = data::idx::header_of(source, *file);
+      all.header =
+          packed ? data::idx::packed_header_of(source, *file) : data::idx::header_of(source, *file);
     const std::vector<int64_t>& dims = all.header.dims;
     if (dims.size() < min_ndim || dims.size() > max_ndim)
       source.bad(3, "ndim " + std::to_string(dims.size()) + ", expected " +

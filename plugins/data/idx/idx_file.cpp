@@ -121,6 +121,16 @@ Header header_of(const support::SourceFile& source, const support::SteadyFile& f
   return header;
 }
 
+Header packed_header_of(const support::SourceFile& source, const support::SteadyFile& file) {
+  constexpr size_t kMostPacked = 1 << 16;  // that the header is packed into
+  support::Bytes packed(std::min<uint64_t>(file.size(), kMostPacked));
+  file.read(0, packed.data(), packed.size());
+  Inflater inflater(source, packed.span());
+  uint8_t head[kMaxHeader];
+  const size_t size = inflater.read(head, sizeof head);
+  return read_header(source, {head, size});
+}
+
 File open(const support::SourceFile& source) { return parse(source, support::read_file(source)); }
 
 }  // namespace plait::data::idx

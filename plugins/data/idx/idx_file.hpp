@@ -31,6 +31,8 @@ File open(const support::SourceFile& source);
 // against the size of the file. Errors: PLAIT_ERR_DATA.
 bool is_packed(const support::SteadyFile& file);
 Header header_of(const support::SourceFile& source, const support::SteadyFile& file);
+// Of a packed one, of which no more is read; its values are not checked.
+Header packed_header_of(const support::SourceFile& source, const support::SteadyFile& file);
 File parse(const support::SourceFile& source, support::Bytes raw);
 
 }  // namespace plait::data::idx

@@ -40,7 +40,7 @@ class ArrayDataset : public data::ColumnDataset {
     support::Bytes head(std::min<uint64_t>(size, data::npy::kMaxHead));
     file->read(begin, head.data(), head.size());
     data::npy::Header header = data::npy::parse(source, head.span(), size);
-    if (header.by_column) refuse_by_column(source, size);
+    if (header.by_column && !metadata_only()) refuse_by_column(source, size);
     const bool is_f64 = header.dtype == PLAIT_F64;
     if (is_f64) header.dtype = PLAIT_F32;
     const Shape sample({header.dims.begin() + 1, header.dims.end()}, header.dtype);
@@ -77,18 +77,21 @@ class ArrayDataset : public data::ColumnDataset {
 
 class Npy : public ArrayDataset {
  public:
-  Npy(const Host&, const Options& o) : ArrayDataset("data.npy") {
+  Npy(const Host&, const Options& o) : Npy(o, false) {}
+  Npy(const Host&, const Options& o, MetadataOnly) : Npy(o, true) {}
+
+ private:
+  Npy(const Options& o, bool metadata) : ArrayDataset("data.npy", metadata) {
     open(o, "input", PLAIT_FIELD_INPUT);
     if (!o.text("target").empty()) open(o, "target", PLAIT_FIELD_TARGET);
     if (!o.text("weight").empty()) open(o, "weight", PLAIT_FIELD_WEIGHT);
   }
-
- private:
   void open(const Options& o, const char* name, uint32_t role) {
     const support::SourceFile source{"data.npy", name, std::string(o.text(name))};
     const auto file = std::make_shared<const support::SteadyFile>(source, "");
     const auto read = [&] {
-      const bool whole = role == PLAIT_FIELD_WEIGHT || data::fits_memory(o, file->size());
+      const bool whole =
+          (role == PLAIT_FIELD_WEIGHT && !metadata_only()) || fits_memory(o, file->size());
       if (!whole) return add_placed(source, name, role, file, 0, file->size());
       support::Bytes bytes(file->size());
       file->read(0, bytes.data(), bytes.size());
@@ -149,8 +152,7 @@ class Npz : public ArrayDataset {
     const data::npy::ZipMember& m = find(name, option);
     const support::SourceFile source{"data.npz", "array '" + name + "' of path", path_};
     const auto read = [&] {
-      const bool placed =
-          !m.deflated && role != PLAIT_FIELD_WEIGHT && !data::fits_memory(o, m.size);
+      const bool placed = !m.deflated && role != PLAIT_FIELD_WEIGHT && !fits_memory(o, m.size);
       if (placed) return add_placed(source, name.c_str(), role, file_, m.offset, m.size);
       add_array(source, name.c_str(), role, data::npy::read_member(source, *file_, m));
     };

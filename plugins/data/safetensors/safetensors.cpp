@@ -22,8 +22,12 @@ constexpr plait_option kSafetensors[] = {
 
 class Safetensors : public data::ColumnDataset {
  public:
-  Safetensors(const Host&, const Options& o)
-      : ColumnDataset("data.safetensors"),
+  Safetensors(const Host&, const Options& o) : Safetensors(o, false) {}
+  Safetensors(const Host&, const Options& o, MetadataOnly) : Safetensors(o, true) {}
+
+ private:
+  Safetensors(const Options& o, bool metadata)
+      : ColumnDataset("data.safetensors", metadata),
         file_(std::make_unique<support::TensorFile>(
             support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
         source_(file_->source()),
@@ -43,8 +47,6 @@ class Safetensors : public data::ColumnDataset {
     file_.reset();
     entries_.clear();
   }
-
- private:
   std::vector<std::string> inputs_of(const Options& o) const {
     std::vector<std::string> given = o.texts("input");
     const std::vector<std::string> targets = o.texts("target");
@@ -81,7 +83,7 @@ class Safetensors : public data::ColumnDataset {
     const bool is_f64 = dtype == PLAIT_F64;
     if (is_f64) dtype = PLAIT_F32;
     const Shape sample({e->shape.begin() + 1, e->shape.end()}, dtype);
-    if (role != PLAIT_FIELD_WEIGHT && !data::fits_memory(o, e->end - e->begin)) {
+    if ((role != PLAIT_FIELD_WEIGHT || metadata_only()) && !fits_memory(o, e->end - e->begin)) {
       if (!steady_) steady_ = std::make_shared<const support::SteadyFile>(source_, "");
       return add_file(name.c_str(), role, sample, e->shape[0], steady_, e->begin, is_f64);
     }

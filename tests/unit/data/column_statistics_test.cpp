@@ -57,6 +57,7 @@ const plait_dataset_item kRows = {sizeof(plait_dataset_item),
                                   read,
                                   nullptr,
                                   nullptr,
+                                  nullptr,
                                   nullptr};
 
 plait::data::ColumnStatistics of(const Rows& rows, bool by_column, int64_t limit = 0) {

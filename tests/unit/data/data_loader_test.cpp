@@ -83,6 +83,7 @@ const plait_dataset_item kFake = {sizeof(plait_dataset_item),
                                   fake_read,
                                   nullptr,
                                   nullptr,
+                                  nullptr,
                                   nullptr};
 
 // The same, with the epoch in the label.

@@ -163,8 +163,8 @@ plait_error* data_read(const void*, const int64_t*, uint64_t n, void* const* out
 }
 void data_close(void*) { at("dataset.close"); }
 constexpr plait_dataset_item kDataset{
-    sizeof kDataset, "faulty_data", "",        kDataOptions, 3,       0,
-    data_open,       data_info,     data_read, data_close,   nullptr, nullptr};
+    sizeof kDataset, "faulty_data", "",         kDataOptions, 3,       0,      data_open,
+    data_info,       data_read,     data_close, nullptr,      nullptr, nullptr};
 
 // A function that only throws.
 template <class R, class... A>

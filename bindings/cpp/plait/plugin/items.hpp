@@ -205,14 +205,30 @@ class Host {
   const plait_host* h_;
 };
 
+namespace detail {}  // namespace detail
+
+// A dataset that is opened with it is asked for its description, and never for samples.
+struct MetadataOnly {};
+
 namespace detail {
 // Datasets are stored with the host, so that read() can create errors.
 template <class D>
 struct DatasetBox {
   const plait_host* host;
   D dataset;
-  DatasetBox(const plait_host* h, const Options& o) : host(h), dataset(Host(h), o) {}
+  template <class... More>
+  explicit DatasetBox(const plait_host* h, const Options& o, More... more)
+      : host(h), dataset(Host(h), o, more...) {}
 };
+template <class D>
+constexpr decltype(plait_dataset_item::open_metadata) open_metadata() {
+  if constexpr (std::is_constructible_v<D, const Host&, const Options&, MetadataOnly>)
+    return [](const plait_host* h, const plait_options* o, void** out) -> plait_error* {
+      return guard(maker(h), [&] { *out = new DatasetBox<D>(h, Options(o), MetadataOnly{}); });
+    };
+  else
+    return nullptr;
+}
 template <class D>
 constexpr decltype(plait_dataset_item::text_of) text_of() {
   if constexpr (requires(const D& d) { d.text_of(0u, 0u, uint64_t{0}); })
@@ -240,8 +256,8 @@ constexpr decltype(plait_dataset_item::read_epoch) read_epoch() {
 // A dataset made of a class D: D(const Host&, const Options&), void info(plait_dataset_info&)
 // const, and void read(std::span<const int64_t> indices, void* const* outs) const. All of them may
 // throw. It may have const char* text_of(uint32_t field, uint32_t what, uint64_t index) const
-// noexcept, and void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs)
-// const.
+// noexcept, void read_epoch(int64_t epoch, std::span<const int64_t> indices, void* const* outs)
+// const, and D(const Host&, const Options&, MetadataOnly), for plait_dataset_item.open_metadata.
 template <class D>
 plait_dataset_item dataset(const char* name, const char* help,
                            std::span<const plait_option> options = {}) {
@@ -267,7 +283,8 @@ plait_dataset_item dataset(const char* name, const char* help,
           },
           [](void* d) { delete static_cast<Box*>(d); },
           detail::text_of<D>(),
-          detail::read_epoch<D>()};
+          detail::read_epoch<D>(),
+          detail::open_metadata<D>()};
 }
 
 }  // namespace authoring
