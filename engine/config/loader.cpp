@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/near_key.hpp"
 #include "engine/config/schema.hpp"
 #include "engine/config/sizes.hpp"
 
@@ -86,13 +88,14 @@ ExperimentLoader::ConfigEntry ExperimentLoader::one_of(const ConfigEntry& a, con
 }
 
 void ExperimentLoader::find_unknown_at_top() {
-  std::set<std::string> known(std::begin(kTopKeys), std::end(kTopKeys));
+  std::set<std::string> names(std::begin(kTopKeys), std::end(kTopKeys));
   for (const Section& s : sections())
-    if (std::string_view(s.path).find('.') == std::string_view::npos) known.insert(s.path);
+    if (std::string_view(s.path).find('.') == std::string_view::npos) names.insert(s.path);
+  const std::vector<std::string> known(names.begin(), names.end());
   for (const Node::Entry& entry : document_.root.entries()) {
-    if (known.contains(entry.key)) continue;
+    if (names.contains(entry.key)) continue;
     // A key at the top of the file, as in steps = 5, is probably the key of that name in a section.
-    std::string meant = nearest(entry.key, known);
+    std::string meant = near_key(entry.key, known);
     bool found = false;  // the first section comes before others with a key of that name
     for (const Section& s : sections())
       if (s.options.find(entry.key) && !std::exchange(found, true))

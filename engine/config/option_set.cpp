@@ -8,6 +8,7 @@
 #include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
 #include "engine/config/experiment.hpp"
+#include "engine/config/near_key.hpp"
 #include "engine/config/option_read.hpp"
 #include "engine/config/renamed_keys.hpp"
 
@@ -168,7 +169,7 @@ void find_unknown(const Node& table, const OptionView& declared,
                                                       : renamed_value(entry.key));
       continue;
     }
-    const std::string near = nearest(entry.key, known);
+    const std::string near = near_key(entry.key, known);
     problems.add(entry.origin, key_path(path, entry.key),
                  "unknown key '" + entry.key + "'" + did_you_mean(near),
                  known.empty() ? "no keys are allowed here" : "known keys: " + join(known));

@@ -6,6 +6,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
+#include "engine/config/near_key.hpp"
 #include "engine/config/renamed_keys.hpp"
 
 namespace plait::config {
@@ -130,7 +131,7 @@ Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, c
   const std::string now = renamed_key(steps[i].key, node.keys());
   problems.add(origin, path_text(steps, i + 1),
                now.empty()
-                   ? "there is no such key" + did_you_mean(nearest(steps[i].key, node.keys()))
+                   ? "there is no such key" + did_you_mean(near_key(steps[i].key, node.keys()))
                    : "'" + steps[i].key + "' is now called '" + now + "'",
                "only a key that the file sets can be removed");
   return nullptr;

@@ -1,0 +1,49 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "engine/config/near_key.hpp"
+
+using plait::config::near_key;
+
+TEST_CASE("a key that is not known: what was probably meant") {
+  const std::vector<std::string> known = {"attention_dropout",
+                                          "beta1",
+                                          "clip_grad_norm",
+                                          "decay_steps",
+                                          "dropout",
+                                          "eps",
+                                          "k",
+                                          "learning_rate",
+                                          "match",
+                                          "momentum",
+                                          "total_steps",
+                                          "warmup_steps",
+                                          "weight_decay"};
+  struct Case {
+    const char *key, *meant;
+  };
+  const Case cases[] = {
+      {"lr", "learning_rate"},  // initials
+      {"wd", "weight_decay"},
+      {"cgn", "clip_grad_norm"},
+      {"learnig_rate", "learning_rate"},  // letters
+      {"mach", "match"},
+      {"max_grad_norm", "clip_grad_norm"},  // words
+      {"gradient_clip_norm", "clip_grad_norm"},
+      {"warmup", "warmup_steps"},
+      {"dropout_rate", "dropout"},
+      {"weight_decay_rate", "weight_decay"},
+      {"bs", ""},  // as far from "k" as from any other letter
+      {"l", ""},
+      {"activation", ""},
+      {"max_new_tokens", ""},
+      {"_", ""},
+      {"", ""},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.key);
+    CHECK(near_key(c.key, known) == c.meant);
+  }
+  CHECK(near_key("lr", {}) == "");
+}
