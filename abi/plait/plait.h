@@ -502,7 +502,7 @@ typedef struct plait_export_options {
   uint32_t reserved;
   /* A format, in TOML, as in plait_model_import(); NULL: none. It names and arranges the tensors, so
    * that `names` must be empty, and adds the files that belong to it. Needs `experiment`, whose
-   * model the checkpoint holds. */
+   * model the checkpoint holds; a dtype of 0 then is that of each tensor in its model.load. */
   const char *format;
   uint64_t format_size;
   const plait_experiment *experiment;
@@ -515,7 +515,7 @@ typedef struct plait_export_options {
  * plait_session_load(). out is a file NAME.safetensors; or
  * a folder, which gets model.safetensors or, above max_shard_bytes, shards with their index
  * model.safetensors.index.json. Neither may exist. options may be NULL. Returns JSON: {"schema": 1,
- * "checkpoint", "step", "files" (paths), "tensors", "bytes"}; plait_text_free() frees it.
+ * "checkpoint", "step", "files" (paths), "tensors", "bytes", "dtypes"}; plait_text_free() frees it.
  * Errors: PLAIT_ERR_INVALID when `out` exists, a rule is malformed, two tensors get one name, or
  * options contradict each other; PLAIT_ERR_CONFIG for options of the format; PLAIT_ERR_UNIMPLEMENTED
  * also for a model that the format cannot describe, with layer and option; PLAIT_ERR_PLUGIN;

@@ -37,7 +37,8 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
     require(o.names[i], "names[i]");
     rules.emplace_back(o.names[i]);
   }
-  if (!o.format) return {checkpoint::export_by_rules(from, NameRules(rules), o.dtype), {}};
+  checkpoint::WrittenTypes types{o.dtype};
+  if (!o.format) return {checkpoint::export_by_rules(from, NameRules(rules), types), {}};
   if (!rules.empty())
     fail_invalid("[export] there are names beside a format, which names the tensors itself");
   if (ends_with(out, ".safetensors"))
@@ -46,9 +47,10 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
   const config::ModelConfig& model = model_of(*o.experiment);
   const config::ItemConfig item = read_item(
       *state, PLAIT_KIND_FORMAT, text_argument(o.format, o.format_size, "format"), "format");
+  if (o.dtype == 0) types = format::types_of_source(state->files, model, from, state->log);
   format::Description made =
-      format::Format(item, shared_registry(state)).write(format::model_json(model, from, o.dtype));
-  return {checkpoint::export_by_map(from, made.map, model.name, o.dtype), std::move(made.files)};
+      format::Format(item, shared_registry(state)).write(format::model_json(model, from, types));
+  return {checkpoint::export_by_map(from, made.map, model.name, types), std::move(made.files)};
 }
 
 // The [tokenizer] of an imported experiment, as a document of its own, its files where they are
@@ -121,7 +123,8 @@ plait_error* plait_checkpoint_export(plait_engine* engine, const char* checkpoin
     JsonWriter w;
     w.object().field("schema", 1).field("checkpoint", from->path());
     w.field("step", from->state().step).texts("files", done.files);
-    w.field("tensors", done.tensors).field("bytes", done.bytes).end_object();
+    w.field("tensors", done.tensors).field("bytes", done.bytes);
+    w.texts("dtypes", done.dtypes).end_object();
     *json = new_text(w.text());
   });
 }

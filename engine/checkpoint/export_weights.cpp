@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
@@ -23,26 +24,31 @@ uint64_t elements_of(const std::vector<int64_t>& shape) {
   return n;
 }
 
-// The type in which a parameter is written.
-uint32_t written_as(const TensorRecord& t, uint32_t dtype) {
-  if (dtype == 0 || !kit::is_float(t.dtype)) return t.dtype;
-  return dtype;
+void check_types(const WrittenTypes& types) {
+  const uint32_t all = types.all;
+  if (all != 0 && all != PLAIT_F32 && all != PLAIT_F64 && all != PLAIT_BF16 && all != PLAIT_F16)
+    fail_invalid(
+        strf("[export] the dtype of the tensors is %u, expected f32, bf16, f16 or f64", all));
 }
 
-void check_dtype(uint32_t dtype) {
-  if (dtype != 0 && dtype != PLAIT_F32 && dtype != PLAIT_F64 && dtype != PLAIT_BF16 &&
-      dtype != PLAIT_F16)
-    fail_invalid(
-        strf("[export] the dtype of the tensors is %u, expected f32, bf16, f16 or f64", dtype));
+uint32_t common_type(uint32_t a, uint32_t b) {
+  if (a == b) return a;
+  return a == PLAIT_F64 || b == PLAIT_F64 ? PLAIT_F64 : PLAIT_F32;
 }
 
 }  // namespace
 
+uint32_t WrittenTypes::of(const TensorRecord& t) const {
+  if (!kit::is_float(t.dtype)) return t.dtype;
+  const auto own = each.find(t.name);
+  return all != 0 ? all : own != each.end() ? own->second : t.dtype;
+}
+
 uint64_t ExportTensor::bytes() const { return elements_of(shape) * dtype_bytes(dtype); }
 
 std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRules& rules,
-                                          uint32_t dtype) {
-  check_dtype(dtype);
+                                          const WrittenTypes& types) {
+  check_types(types);
   std::map<std::string, std::string> taken;  // new name -> name
   std::vector<ExportTensor> all;
   for (const TensorRecord& t : from.tensors()) {
@@ -51,14 +57,14 @@ std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRule
     if (const auto [at, is_new] = taken.emplace(name, t.name); !is_new)
       fail_invalid("[export] '" + printable(at->second) + "' and '" + printable(t.name) +
                    "' both become '" + printable(name) + "'; correct the rules for names");
-    all.push_back({name, {&t}, written_as(t, dtype), t.shape});
+    all.push_back({name, {&t}, types.of(t), t.shape});
   }
   return all;
 }
 
 std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap& map,
-                                        const std::string& model, uint32_t dtype) {
-  check_dtype(dtype);
+                                        const std::string& model, const WrittenTypes& types) {
+  check_types(types);
   const auto bad = [](const std::string& what) {
     fail(PLAIT_ERR_PLUGIN, "[export] the format's map of tensors " + what + "; tell its author");
   };
@@ -98,6 +104,7 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
                        made.parts[0]->shape.end())))
         bad("joins '" + printable(made.parts[0]->name) + "' and '" + printable(t->name) +
             "', which are of different widths or types");
+      made.dtype = made.parts.empty() ? types.of(*t) : common_type(made.dtype, types.of(*t));
       made.parts.push_back(t);
     }
     made.shape = made.parts[0]->shape;
@@ -106,7 +113,6 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
       if (made.shape.size() != 2) bad("transposes '" + printable(name) + "'");
       std::swap(made.shape[0], made.shape[1]);
     }
-    made.dtype = written_as(*made.parts[0], dtype);
     all.push_back(std::move(made));
   }
   return all;
@@ -159,7 +165,7 @@ class TensorLoader {
       if (std::isfinite(v) && !std::isfinite(back))
         fail_data(strf("[export] tensor '%s' contains %g, beyond the range of %s",
                        printable(t.name).c_str(), static_cast<double>(v), dtype_name(t.dtype)) +
-                  "; write it as f32 or bf16");
+                  "; write it as f32 or bf16 (plait export --dtype)");
       std::memcpy(values_.data() + i * sizeof bits, &bits, sizeof bits);
     }
     values_.resize(n * sizeof(uint16_t));
@@ -251,7 +257,12 @@ Exported export_weights(FileSystem& files, const Checkpoint& from, const std::st
                         const std::vector<ExportFile>& beside) {
   Exported done;
   done.tensors = tensors.size();
-  for (const ExportTensor& t : tensors) done.bytes += t.bytes();
+  std::set<std::string> dtypes;
+  for (const ExportTensor& t : tensors) {
+    done.bytes += t.bytes();
+    dtypes.insert(kit::dtype_name(t.dtype));
+  }
+  done.dtypes.assign(dtypes.begin(), dtypes.end());
   const std::string what = "the weights of '" + from.path() + "' could not be written to '" + out +
                            "' (needs " + human_bytes(done.bytes) + ")";
   write_new(files, out, "export", what, [&](const std::string& hidden) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,13 @@
 
 namespace plait::checkpoint {
 
+// The types in which floating-point parameters are written.
+struct WrittenTypes {
+  uint32_t all = 0;                        // of every one; 0: as `each` says
+  std::map<std::string, uint32_t> each{};  // by name; one that is not in it stays as it is
+  uint32_t of(const TensorRecord& t) const;
+};
+
 // A tensor of the new files: parameters of the checkpoint, one below the other along dimension 0.
 struct ExportTensor {
   std::string name;
@@ -23,15 +31,16 @@ struct ExportTensor {
   uint64_t bytes() const;
 };
 
-// Every parameter under its own name, or the name that a rule gives it. dtype 0: as it is.
+// Every parameter under its own name, or the name that a rule gives it.
 // Errors: PLAIT_ERR_INVALID when two get one name, or for a type that a parameter can't have.
 std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRules& rules,
-                                          uint32_t dtype);
+                                          const WrittenTypes& types);
 // By the places of a map, whose names are without `model`, the parameters' first part. Every
-// parameter of that model has one place, or is the other name of one that has.
+// parameter of that model has one place, or is the other name of one that has. A tensor of
+// parameters of several types is f32, or f64 if one of them is.
 // Errors: PLAIT_ERR_PLUGIN with what the map lacks.
 std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap& map,
-                                        const std::string& model, uint32_t dtype);
+                                        const std::string& model, const WrittenTypes& types);
 
 // A file beside the weights: its content, or the path of the file that it copies.
 struct ExportFile {
@@ -39,7 +48,8 @@ struct ExportFile {
 };
 
 struct Exported {
-  std::vector<std::string> files;  // paths
+  std::vector<std::string> files;   // paths
+  std::vector<std::string> dtypes;  // of the tensors, sorted
   uint64_t tensors = 0, bytes = 0;
 };
 constexpr uint64_t kDefaultShardBytes = 5'000'000'000;

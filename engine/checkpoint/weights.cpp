@@ -7,6 +7,7 @@
 #include "engine/base/file_memory.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/json_value.hpp"
+#include "engine/base/name_rules.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
 
@@ -17,6 +18,17 @@ Weights::Place whole(const SafetensorsFile& file, const TensorEntry& entry) {
   return {&file, &entry, {entry.name}, entry.shape};
 }
 }  // namespace
+
+bool names_checkpoint(FileSystem& files, const std::string& path) {
+  return files.is_folder(path) ? !Weights::is_folder_of_weights(files, path) : is_hint(files, path);
+}
+
+std::vector<std::string> names_in_file(const std::string& parameter, const std::string& model,
+                                       const std::vector<std::string>& rules) {
+  const std::string own = parameter.substr(model.size() + 1);
+  if (const auto other = NameRules(rules).find({parameter, own})) return {*other};
+  return {parameter, own};
+}
 
 bool Weights::is_folder_of_weights(FileSystem& files, const std::string& folder) {
   const auto has = [&](const char* name) { return files.is_file(join_path(folder, name)); };

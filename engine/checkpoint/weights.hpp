@@ -54,6 +54,14 @@ class Weights {
   std::map<std::string, Place, std::less<>> tensors_;
 };
 
+// Whether a path that can be loaded is that of a checkpoint, and not of files of weights.
+bool names_checkpoint(FileSystem& files, const std::string& path);
+
+// The names that a parameter may have in a file, the likeliest first: the one that a rule of
+// model.load_names gives it, or the one that Plait writes, and the same without the model's.
+std::vector<std::string> names_in_file(const std::string& parameter, const std::string& model,
+                                       const std::vector<std::string>& rules);
+
 // The text of an index of `file_of` (tensor -> file).
 std::string weights_index_text(const std::map<std::string, std::string>& file_of,
                                uint64_t total_bytes);

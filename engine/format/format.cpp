@@ -155,11 +155,12 @@ Description Format::write(const std::string& model_json) const {
 namespace {
 
 // The float type of most elements of a model's parameters: norms may have one of their own.
-uint32_t main_dtype(const checkpoint::Checkpoint& from, const std::string& prefix) {
+uint32_t main_dtype(const checkpoint::Checkpoint& from, const std::string& prefix,
+                    const checkpoint::WrittenTypes& types) {
   std::map<uint32_t, int64_t> elements;
   for (const checkpoint::TensorRecord& t : from.tensors())
     if (checkpoint::is_parameter(t) && starts_with(t.name, prefix) && kit::is_float(t.dtype))
-      elements[t.dtype] += topology::elements(t.shape);
+      elements[types.of(t)] += topology::elements(t.shape);
   uint32_t most = 0;
   for (const auto& [dtype, n] : elements)
     if (most == 0 || n > elements[most]) most = dtype;
@@ -168,17 +169,38 @@ uint32_t main_dtype(const checkpoint::Checkpoint& from, const std::string& prefi
 
 }  // namespace
 
+checkpoint::WrittenTypes types_of_source(FileSystem& files, const config::ModelConfig& model,
+                                         const checkpoint::Checkpoint& from, Log& log) {
+  checkpoint::WrittenTypes types;
+  if (model.load.empty() || checkpoint::names_checkpoint(files, model.load)) return types;
+  try {
+    const checkpoint::Weights weights(files, model.load);
+    for (const checkpoint::TensorRecord& t : from.tensors()) {
+      if (!checkpoint::is_parameter(t) || !starts_with(t.name, model.name + ".")) continue;
+      for (const std::string& name :
+           checkpoint::names_in_file(t.name, model.name, model.load_names))
+        if (const auto place = weights.find(name); place.entry && kit::is_float(place.entry->dtype))
+          types.each.emplace(t.name, place.entry->dtype);
+    }
+  } catch (const Error& e) {
+    log.warn("[export] the weights that the model began with cannot be read (" +
+             without_part(e.text()) +
+             "), so tensors are written in the type that the checkpoint has; plait export --dtype "
+             "chooses another one");
+    return {};
+  }
+  return types;
+}
+
 std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
-                       uint32_t dtype) {
+                       const checkpoint::WrittenTypes& types) {
   const std::string prefix = model.name + ".";
   const auto without_prefix = [&](const std::string& name) {
     return starts_with(name, prefix) ? name.substr(prefix.size()) : name;
   };
   JsonWriter w;
   w.object().field("schema", 1).field("load", model.load);
-  w.field("dtype", kit::dtype_name(dtype != 0 ? dtype : main_dtype(from, prefix)))
-      .key("layers")
-      .array();
+  w.field("dtype", kit::dtype_name(main_dtype(from, prefix, types))).key("layers").array();
   for (const config::LayerConfig& layer : model.layers) {
     w.object().field("type", layer.type).field("name", layer.name);
     w.texts("from", layer.from).texts("as", layer.as).key("options").object();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
 #include "engine/checkpoint/export_weights.hpp"
 #include "engine/checkpoint/tensor_map.hpp"
 #include "engine/config/experiment.hpp"
@@ -41,9 +42,14 @@ class Format {
   std::string plugin_;
 };
 
-// The model of a checkpoint as write() takes it. dtype: 0 or the type of the tensors.
+// The types that the parameters of a model have in the weights that it began with, model.load. None
+// where it began with a checkpoint, or with nothing; a warning where they cannot be read.
+checkpoint::WrittenTypes types_of_source(FileSystem& files, const config::ModelConfig& model,
+                                         const checkpoint::Checkpoint& from, Log& log);
+
+// The model of a checkpoint as write() takes it.
 std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
-                       uint32_t dtype);
+                       const checkpoint::WrittenTypes& types);
 
 struct Imported {
   std::vector<std::string> files;  // paths

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
-#include "engine/base/name_rules.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
 #include "engine/plan/layout.hpp"
@@ -59,14 +58,6 @@ void Parameters::initialize() {
 
 namespace {
 
-// The names that a parameter may have in a file, the likeliest first: the name by
-// model.load_names, the one that Plait writes, and the same without the model's name.
-std::vector<std::string> names_in_file(const plan::Parameter& p, const config::ModelConfig& model) {
-  const std::string own = p.name.substr(model.name.size() + 1);
-  if (const auto other = NameRules(model.load_names).find({p.name, own})) return {*other};
-  return {p.name, own};
-}
-
 constexpr size_t kNamesShown = 8;
 
 [[noreturn]] void fail_no_tensor(const plan::Parameter& p, const config::ModelConfig& model,
@@ -97,7 +88,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
   Conversions conversions;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
-    const auto wanted = names_in_file(p, model);
+    const auto wanted = checkpoint::names_in_file(p.name, model.name, model.load_names);
     const auto name = std::find_if(wanted.begin(), wanted.end(), [&](const std::string& one) {
       return from->find(one) != nullptr;
     });
@@ -123,15 +114,12 @@ void Parameters::load_weights(const config::ModelConfig& model) {
                    "', which does not exist, expected a safetensors file, a folder of such files "
                    "with their index, a checkpoint, ckpt/best or a run directory; a relative path "
                    "is looked up in the data folder and beside the experiment file");
-  const bool is_checkpoint = c_.files.is_folder(model.load)
-                                 ? !checkpoint::Weights::is_folder_of_weights(c_.files, model.load)
-                                 : checkpoint::is_hint(c_.files, model.load);
-  if (is_checkpoint) return load_checkpoint(model);
+  if (checkpoint::names_checkpoint(c_.files, model.load)) return load_checkpoint(model);
   const checkpoint::Weights weights(c_.files, model.load);
   Conversions conversions;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
-    const auto wanted = names_in_file(p, model);
+    const auto wanted = checkpoint::names_in_file(p.name, model.name, model.load_names);
     checkpoint::Weights::Place place;
     for (const std::string& name : wanted)
       if (!place.entry) place = weights.find(name);

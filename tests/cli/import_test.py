@@ -33,12 +33,67 @@ class Import(Case):
                          ["config.json", "experiment.toml", "weights.map.json"])
         self.expect(0, "check", "llama/experiment.toml", "--data", ".")
         run, _ = self.losses("llama", "optimizer.learning_rate=0")
-        out = self.expect(0, "export", "hf", run, "back", "--dtype", "bf16").out
-        self.assertIn("21 tensors of step 3", out)
+        out = self.expect(0, "export", "hf", run, "back").out
+        self.assertIn("21 tensors of step 3, bf16", out)
         self.assertEqual((HF / "llama/model.safetensors").read_bytes(), (self.folder / "back/model.safetensors").read_bytes())
         theirs, ours = (json.loads(path.read_text()) for path in (HF / "llama/config.json", self.folder / "back/config.json"))
         self.assertEqual({**ours, **theirs}, ours)
         self.expect(0, "import", "hf", "back", "again")
+
+    def test_exported_in_the_types_of_the_source(self):
+        """Of each tensor, where nothing else is asked for; the checkpoint has f32."""
+        def types(path):
+            data = (self.folder / path / "model.safetensors").read_bytes()
+            header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+            return {
+                name: entry["dtype"]
+                for name, entry in header.items() if name != "__metadata__"
+            }
+
+        def written_as(path):
+            config = json.loads((self.folder / path / "config.json").read_text())
+            return config["dtype"], config["torch_dtype"]
+
+        self.imported("llama")
+        run, _ = self.losses("llama")
+        # Some libraries keep norms in f32.
+        self.expect(0, "export", "hf", run, "mixed", "--dtype", "f16")
+        data = (self.folder / "mixed/model.safetensors").read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header, values = json.loads(data[8:8 + size]), data[8 + size:]
+        begin, end = header["model.norm.weight"]["data_offsets"]
+        header["model.norm.weight"] |= {
+            "dtype": "F32", "data_offsets": [len(values),
+                                             len(values) + 2 * (end - begin)]
+        }
+        moved = {k: e for k, e in header.items() if k not in ("model.norm.weight", "__metadata__")}
+        kept, at = b"", 0
+        for entry in sorted(moved.values(), key=lambda e: e["data_offsets"][0]):
+            piece = values[slice(*entry["data_offsets"])]
+            entry["data_offsets"] = [at, at + len(piece)]
+            kept, at = kept + piece, at + len(piece)
+        header["model.norm.weight"]["data_offsets"] = [at, at + 2 * (end - begin)]
+        text = json.dumps(header).encode()
+        (self.folder / "mixed/model.safetensors"
+         ).write_bytes(len(text).to_bytes(8, "little") + text + kept + bytes(2 * (end - begin)))
+
+        self.expect(0, "import", "hf", "mixed", "m")
+        run, _ = self.losses("m")
+        self.assertIn("21 tensors of step 3, f16 and f32",
+                      self.expect(0, "export", "hf", run, "own").out)
+        self.assertEqual(types("own"), types("mixed"))
+        self.assertEqual(sorted(set(types("own").values())), ["F16", "F32"])
+        self.assertEqual(written_as("own"), ("float16", "float16"))
+        for dtype, name, word in (("f32", "F32", "float32"), ("bf16", "BF16", "bfloat16")):
+            self.expect(0, "export", "hf", run, dtype, "--dtype", dtype)
+            self.assertEqual(set(types(dtype).values()), {name})
+            self.assertEqual(written_as(dtype), (word, word))
+        shutil.rmtree(self.folder / "mixed")
+        done = self.expect(0, "export", "hf", run, "gone")
+        self.assertIn("warning: [export] the weights that the model began with cannot be read (",
+                      done.err)
+        self.assertIn("plait export --dtype", done.err)
+        self.assertEqual(set(types("gone").values()), {"F32"})
 
     def test_ranks_read_their_own_parts(self):
         """Joined and transposed tensors, shared by tensor ranks, replicas that shard them, and stages."""

@@ -66,7 +66,8 @@ int export_weights(Context& context, const ExportArguments& arguments) {
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
   context.terminal.line(
-      strf("%llu tensors of step %lld", done.value("tensors", 0ULL), done.value("step", 0LL)));
+      strf("%llu tensors of step %lld, ", done.value("tensors", 0ULL), done.value("step", 0LL)) +
+      joined(done.value("dtypes", std::vector<std::string>()), " and "));
   return kOk;
 }
 
@@ -90,7 +91,10 @@ void add_export(CLI::App& app, Context& context) {
                    "repeated, the first rule that matches counts")
       ->type_name("OURS=THEIRS")
       ->allow_extra_args(false);
-  verb->add_option("--dtype", arguments->dtype, "type of the tensors; as they are if not given")
+  verb->add_option(
+          "--dtype", arguments->dtype,
+          "type of the tensors; if not given, as they are, or with a format as in the weights "
+          "that the model began with")
       ->type_name("f32|bf16|f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   verb->add_option("--max-shard-size", arguments->max_shard_bytes,

@@ -5,6 +5,7 @@
 #include <plait/tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -39,8 +40,8 @@ class Model {
                       {"wide", {"wide.weight", 0, 0, true}},
                       {"bias", {"bias", 0, 6}}};
   }
-  std::vector<ExportTensor> made(uint32_t dtype = 0) const {
-    return export_by_map(*checkpoint_, map, "gpt", dtype);
+  std::vector<ExportTensor> made(const WrittenTypes& types = {}) const {
+    return export_by_map(*checkpoint_, map, "gpt", types);
   }
   void refuses(const std::string& text) const {
     const std::string error = error_of([&] { made(); }, PLAIT_ERR_PLUGIN);
@@ -76,7 +77,25 @@ TEST_CASE("parameters of a model stand below each other, transposed where the ma
   CHECK(tensors[2].name == "wide.weight");
   CHECK(tensors[2].shape == std::vector<int64_t>{5, 4});
   CHECK(tensors[2].transposed);
-  CHECK(Model().made(PLAIT_BF16)[1].bytes() == 36);
+  CHECK(Model().made({PLAIT_BF16})[1].bytes() == 36);
+}
+
+TEST_CASE(
+    "each parameter may be written in a type of its own; joined ones have one that holds both") {
+  const auto types_of = [](const WrittenTypes& types) {
+    std::vector<uint32_t> all;
+    for (const ExportTensor& t : Model().made(types)) all.push_back(t.dtype);
+    return all;
+  };
+  const std::map<std::string, uint32_t> each = {{"gpt.q", PLAIT_BF16},
+                                                {"gpt.k", PLAIT_BF16},
+                                                {"gpt.wide", PLAIT_F16},
+                                                {"other.w", PLAIT_F64}};
+  CHECK(types_of({0, each}) == std::vector<uint32_t>{PLAIT_F32, PLAIT_BF16, PLAIT_F16});
+  CHECK(types_of({PLAIT_F64, each}) == std::vector<uint32_t>{PLAIT_F64, PLAIT_F64, PLAIT_F64});
+  CHECK(types_of({0, {{"gpt.q", PLAIT_BF16}, {"gpt.k", PLAIT_F16}}})[1] == PLAIT_F32);
+  CHECK(types_of({0, {{"gpt.q", PLAIT_BF16}, {"gpt.k", PLAIT_F64}}})[1] == PLAIT_F64);
+  CHECK(types_of({0, {{"gpt.q", PLAIT_BF16}}})[1] == PLAIT_F32);  // k stays f32
 }
 
 TEST_CASE("a map that does not fit the model is the fault of the format") {

@@ -157,19 +157,27 @@ TEST_CASE("a config.json is written from nothing but the layers, and read again"
   }
 }
 
-TEST_CASE("the config.json of weights in bf16 and norms in f32 declares bf16") {
+// The source has bf16 alone, the checkpoint f32 norms. config.json has the type of most weights.
+TEST_CASE("tensors are exported in the types of the source; where it has gone, of the checkpoint") {
   const host::TempFolder scratch;
-  import_model(folder_of("llama"), scratch / "in");
+  fs::copy(folder_of("llama"), scratch / "source");
+  import_model(scratch / "source", scratch / "in");
   const auto run = run_of(scratch / "in", {"precision.compute=bf16", "precision.master=false"});
-  export_model(*run, scratch / "in", scratch / "out", 0);
-  const json config = json::parse(content(fs::path(scratch / "out") / "config.json"));
-  CHECK(config.value("dtype", config.value("torch_dtype", "")) == "bfloat16");
-  const std::string file = content(fs::path(scratch / "out") / "model.safetensors");
-  uint64_t size = 0;
-  std::memcpy(&size, file.data(), sizeof size);
-  const json tensors = json::parse(file.substr(sizeof size, size));
-  CHECK(tensors["model.norm.weight"]["dtype"] == "F32");
-  CHECK(tensors["model.layers.0.self_attn.q_proj.weight"]["dtype"] == "BF16");
+  const auto check_types = [&](const char* out, const char* norm) {
+    export_model(*run, scratch / "in", scratch / out, 0);
+    const fs::path folder = scratch / out;
+    const json config = json::parse(content(folder / "config.json"));
+    CHECK(config.value("dtype", config.value("torch_dtype", "")) == "bfloat16");
+    const std::string file = content(folder / "model.safetensors");
+    uint64_t size = 0;
+    std::memcpy(&size, file.data(), sizeof size);
+    const json tensors = json::parse(file.substr(sizeof size, size));
+    CHECK(tensors["model.norm.weight"]["dtype"] == norm);
+    CHECK(tensors["model.layers.0.self_attn.q_proj.weight"]["dtype"] == "BF16");
+  };
+  check_types("own", "BF16");
+  fs::remove_all(scratch / "source");
+  check_types("gone", "F32");
 }
 
 TEST_CASE("both devices read tensors that are joined and transposed") {
