@@ -252,6 +252,109 @@ learning_rate = 0.01
             self.assertIn("the prompt has", done.stderr)
             self.assertEqual("the conversation so far, of 3 messages; begin a new one" in done.stderr, says, done.stderr)
 
+    def chat(self, lines, *words):
+        """A conversation whose lines come through a pipe."""
+        return subprocess.run([
+            PLAIT, "generate", "stories.toml", "--chat", "--template", "chatml", "--tokenizer",
+            "bytes", *words
+        ],
+                              cwd=self.folder,
+                              env=self.environment(),
+                              input="\n".join(lines),
+                              capture_output=True,
+                              text=True)
+
+    def kept(self, name="talk.json"):
+        return [(m["role"], m["content"])
+                for m in json.loads((self.folder / name).read_text())["messages"]]
+
+    def test_a_conversation_on_a_terminal_that_outgrows_the_cache(self):
+        """What does not fit is not sent; the rest can be kept, or continued with more room."""
+        user, terminal = pty.openpty()
+        words = [PLAIT, "generate", "stories.toml", "--chat", "--template", "chatml",
+                 "--tokenizer", "bytes", "--max-tokens", "3"]
+        done = subprocess.Popen(words, cwd=self.folder, env=self.environment(), stdin=terminal,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        os.close(terminal)
+
+        def say(line, *says, stream=done.stderr):
+            os.write(user, line.encode() + b"\n")
+            for text in says:
+                self.assertIn(text, stream.readline())
+
+        say("hello",
+            "the answer ends after 3 tokens, by generate.max_tokens; --max-tokens N allows more")
+        say(
+            "x" * 200, "[generate] the prompt has",
+            "the conversation so far, of 3 messages; begin a new one with /new, write less, or "
+            "keep this one with /save FILE, and continue it with --conversation FILE --length 514",
+            "your message was not sent")
+        say("/save", "give the name of a file")
+        say("/save stories.toml", "'stories.toml' exists")
+        say("/save talk.json", "the conversation is kept in talk.json")
+        self.assertEqual([role for role, _ in self.kept()], ["user", "assistant"])
+        say("hi", "the answer ends after 3 tokens")
+        say(
+            "y" * 100, "the prompt has",
+            "write less, or start this command again with --conversation talk.json --length 514, "
+            "which continues this one",
+            "your message was not sent")
+        say("/new", "a new conversation; talk.json has the last one")
+        say("x" * 100, "the answer ends after 3 tokens")
+        os.write(user, b"\x04")
+        _, err = done.communicate(timeout=60)
+        os.close(user)
+        self.assertEqual((done.returncode, err), (0, ""))
+        first = self.kept()
+        self.assertEqual([text for role, text in first if role == "user"], ["hello", "hi"])
+        more = self.chat(["y" * 100], "--max-tokens", "3", "--length", "514", "--conversation",
+                         "talk.json")
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.assertIn("continues the conversation in talk.json, of 4 messages", more.stderr)
+        self.assertEqual((self.kept()[:4], self.kept()[4]), (first, ("user", "y" * 100)))
+        self.assertEqual(len(self.kept()), 6)
+
+    def test_an_answer_that_fills_the_cache(self):
+        done = self.chat(["hello"], "--conversation", "talk.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(
+            "the answer ends here: the conversation has the 257 tokens of generate.length; start "
+            "this command again with --conversation talk.json --length 514, which continues this "
+            "one",
+            done.stderr)
+        self.assertEqual([role for role, _ in self.kept()], ["user", "assistant"])
+
+    def test_conversations_that_cannot_be_continued(self):
+        for content, *says in (("hello", "is not one JSON object",
+                                "give another file"), ('{"messages": 3}', "has no list 'messages'"),
+                               ('{"messages": [{"role": "user"}]}',
+                                "has no text 'content' in message 0"),
+                               ('{"messages": [{"role": "user", "content": 3}]}',
+                                "has no text 'content' in message 0"),
+                               ('{"messages": [7]}', "has no text 'role' in message 0"),
+                               ('{"messages": [{"role": "user", "content": "a"}]}',
+                                "ends with a message of the user"),
+                               ('{"messages": []}\n{"messages": []}', "is not one JSON object")):
+            with self.subTest(content=content):
+                self.write("talk.json", content)
+                done = self.chat(["hello"], "--conversation", "talk.json")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                for text in says:
+                    self.assertIn(text, done.stderr)
+                self.assertEqual((self.folder / "talk.json").read_text(), content)
+        self.write(
+            "talk.json",
+            json.dumps({
+                "messages": [{"role": "user", "content": "a"},
+                             {"role": "assistant", "content": "b"}]
+            }))
+        done = self.chat(["hello"], "--conversation", "talk.json", "--system", "You are")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--system begins a conversation, and 'talk.json' holds one", done.stderr)
+        done = self.chat(["hello"], "--conversation", "absent/talk.json", "--max-tokens", "3")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("absent/talk.json", done.stderr)
+
     def test_interrupt(self):
         """Ctrl-C ends the sequence and keeps what there is."""
         done = subprocess.Popen([PLAIT, "generate", "stories.toml", "--ids", "1", "generate.length=60000"], cwd=self.folder,

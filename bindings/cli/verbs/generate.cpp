@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <deque>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -22,6 +21,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/tokenizer_argument.hpp"
+#include "bindings/cli/generate/conversation.hpp"
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/one_rank.hpp"
 
@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 
 struct GenerateArguments {
   FileArguments file;
-  std::string checkpoint, prompt_file, tokenizer, chat_template, system;
+  std::string checkpoint, prompt_file, tokenizer, chat_template, system, conversation;
   bool chat = false;
   std::vector<std::string> prompts, ids, stop, options;
   std::string max_tokens, temperature, top_k, top_p, min_p, seed, slots, length;  // "": not given
@@ -101,7 +101,12 @@ class Generation {
   void load(Session& session, const Json& values) const;
   int generate(const Session& session, Generator& generator);
   int chat(const Session& session, Generator& generator);
-  static void add_turn(Generator& generator, const plait_prompt& prompt);
+  Conversation open_conversation() const;
+  bool add_turn(Generator& generator, Conversation& talk);
+  bool take_command(Conversation& talk, const std::string& line);
+  void keep(const Conversation& talk);
+  void tell_cut(const Sequence& s, const Conversation& talk);
+  std::string more_room(const Conversation& talk) const;
   // How the sequences ended: a signal came, or 0; the first error, or null.
   struct End {
     int signal = 0;
@@ -118,7 +123,9 @@ class Generation {
   std::vector<std::string> prompts_;
   std::vector<std::vector<int32_t>> ids_;  // prompts as ids, behind the others
   std::vector<Sequence> sequences_;
-  bool streams_ = false;  // one sequence, to a person
+  bool streams_ = false;                 // one sequence, to a person
+  bool interactive_ = false;             // a conversation with a person
+  int64_t length_ = 0, max_tokens_ = 0;  // of a sequence; after its prompt, 0: any number
 };
 
 // The keys that the options stand for; the experiment generates only, on one rank.
@@ -256,42 +263,122 @@ Generation::End Generation::run_out(const Session& session, Generator& generator
   return end;
 }
 
-// Each turn repeats all of those before it.
-void Generation::add_turn(Generator& generator, const plait_prompt& prompt) {
+// How a conversation goes on that has no room left.
+std::string Generation::more_room(const Conversation& talk) const {
+  const std::string length = strf(" --length %lld", 2 * static_cast<long long>(length_));
+  if (!talk.path().empty())
+    return "start this command again with --conversation " + path_word(talk.path()) + length +
+           ", which continues this one";
+  return interactive_
+             ? "keep this one with /save FILE, and continue it with --conversation FILE" + length
+             : "allow more tokens with" + length;
+}
+
+// Asks the model to answer. Each prompt repeats all turns. False: the user's last message does not
+// fit, and was taken back.
+bool Generation::add_turn(Generator& generator, Conversation& talk) {
+  const std::vector<plait_chat_message> messages = talk.messages();
+  plait_prompt prompt{};
+  prompt.messages = messages.data();
+  prompt.n_messages = messages.size();
   try {
     generator.add(prompt);
+    return true;
   } catch (const HostError& e) {
-    if (prompt.n_messages <= 2) throw;  // a system's message and one of the user
-    throw HostError(e.code(), std::string(e.what()) +
-                                  "\nthe prompt is the conversation so far, of " +
-                                  std::to_string(prompt.n_messages) +
-                                  " messages; begin a new one, or allow more tokens with --length");
+    const bool first = messages.size() <= 2;  // a system's message and one of the user
+    const std::string so_far = "\nthe prompt is the conversation so far, of " +
+                               std::to_string(messages.size()) + " messages; begin a new one";
+    if (!interactive_ || e.code() != PLAIT_ERR_INVALID)
+      throw HostError(e.code(), e.what() + (first ? "" : so_far + ", or " + more_room(talk)));
+    talk.take_back();
+    terminal_.notice(e.what() +
+                     (first ? "" : so_far + " with /new, write less, or " + more_room(talk)) +
+                     "\nyour message was not sent");
+    return false;
+  }
+}
+
+void Generation::tell_cut(const Sequence& s, const Conversation& talk) {
+  const auto n = static_cast<int64_t>(s.ids.size());
+  if (max_tokens_ > 0 && n >= max_tokens_)
+    return terminal_.note(
+        strf("the answer ends after %lld tokens, by generate.max_tokens; --max-tokens N allows "
+             "more",
+             static_cast<long long>(n)));
+  terminal_.notice(strf("the answer ends here: the conversation has the %lld tokens of "
+                        "generate.length; ",
+                        static_cast<long long>(length_)) +
+                   (interactive_ ? "begin a new one with /new, or " : "") + more_room(talk));
+}
+
+// What a person may type in place of a message.
+bool Generation::take_command(Conversation& talk, const std::string& line) {
+  constexpr std::string_view kSave = "/save";
+  if (!interactive_) return false;
+  if (line == "/new") {
+    terminal_.note(talk.path().empty()
+                       ? "a new conversation"
+                       : "a new conversation; " + talk.path() + " has the last one");
+    talk.begin_anew();
+    return true;
+  }
+  if (!line.starts_with(kSave) || (line.size() > kSave.size() && line[kSave.size()] != ' '))
+    return false;
+  try {
+    const size_t name = line.find_first_not_of(' ', kSave.size());
+    if (name == std::string::npos)
+      throw CliError(kUsage, "[generate] give the name of a file: /save FILE");
+    talk.keep_in(line.substr(name));
+    terminal_.note("the conversation is kept in " + talk.path());
+  } catch (const CliError& e) {
+    terminal_.notice(e.what());
+  }
+  return true;
+}
+
+Conversation Generation::open_conversation() const {
+  Conversation talk;
+  if (!arguments_.conversation.empty()) talk.open(arguments_.conversation);
+  if (!talk.empty())
+    terminal_.note(strf("continues the conversation in %s, of %zu messages", talk.path().c_str(),
+                        talk.size()));
+  if (arguments_.system.empty()) return talk;
+  if (!talk.empty())
+    throw CliError(kUsage, "[generate] --system begins a conversation, and '" + talk.path() +
+                               "' holds one; leave out --system, or name a new file");
+  talk.add("system", arguments_.system);
+  return talk;
+}
+
+// A person whose disk is full can still /save it elsewhere.
+void Generation::keep(const Conversation& talk) {
+  try {
+    talk.write();
+  } catch (const CliError& e) {
+    if (!interactive_) throw;
+    terminal_.notice(std::string(e.what()) + "; /save FILE keeps the conversation elsewhere");
   }
 }
 
 // Reads the user's messages from standard input, a line each, and writes the model's. Ctrl-C ends a
 // message of the model; at the prompt it ends the program.
 int Generation::chat(const Session& session, Generator& generator) {
-  std::deque<std::pair<std::string, std::string>> turns;  // role, text
-  if (!arguments_.system.empty()) turns.emplace_back("system", arguments_.system);
   streams_ = terminal_.human();
+  interactive_ = streams_ && isatty(STDIN_FILENO);
+  Conversation talk = open_conversation();
   const bool prompts = streams_ && terminal_.stderr_is_terminal();
   for (std::string line;;) {
     if (prompts) std::fprintf(stderr, "> ");
     if (!std::getline(std::cin, line)) break;
-    if (line.empty()) continue;
-    turns.emplace_back("user", line);
-    std::vector<plait_chat_message> messages;
-    for (const auto& [role, text] : turns)
-      messages.push_back({role.c_str(), text.data(), text.size()});
-    plait_prompt prompt{};
-    prompt.messages = messages.data();
-    prompt.n_messages = messages.size();
-    add_turn(generator, prompt);
+    if (line.empty() || take_command(talk, line)) continue;
+    talk.add("user", line);
+    if (!add_turn(generator, talk)) continue;
     sequences_.push_back({line, "", {}});
     const End end = run_out(session, generator);
     if (end.failed) std::rethrow_exception(end.failed);
-    turns.emplace_back("assistant", sequences_.back().text);
+    talk.add("assistant", sequences_.back().text);
+    keep(talk);
+    if (sequences_.back().finish == PLAIT_FINISH_LENGTH) tell_cut(sequences_.back(), talk);
     if (end.signal && (end.signal != SIGINT || !isatty(STDIN_FILENO))) return kInterrupted;
   }
   return kOk;
@@ -324,6 +411,9 @@ int Generation::run() {
   const auto own = overrides(values);
   given.insert(given.end(), own.begin(), own.end());
   const Experiment experiment = Experiment::read(engine, arguments_.file.path(), given);
+  const Json planned = Json::parse(experiment.describe());
+  length_ = planned.at("generate.length").at("value").get<int64_t>();
+  max_tokens_ = planned.at("generate.max_tokens").at("value").get<int64_t>();
   const Plan plan(experiment);
   SessionSettings settings;
   settings.no_files = true;
@@ -367,13 +457,18 @@ void add_generate(CLI::App& app, Context& context) {
          "prompts, at most 8",
          "N");
   option("--length", a->length, "tokens of a sequence at most, its prompt included", "N");
-  CLI::Option* const chat = verb->add_flag(
-      "--chat", a->chat,
-      "a conversation: each line of standard input is a turn; Ctrl-C ends a turn of the model");
+  CLI::Option* const chat =
+      verb->add_flag("--chat", a->chat,
+                     "a conversation: each line of standard input is a turn; Ctrl-C ends a turn of "
+                     "the model, /new "
+                     "begins another conversation, /save FILE keeps this one");
   for (CLI::Option* const prompt : prompts) chat->excludes(prompt);
   option("--template", a->chat_template,
          "how the model has learned to see conversations; generate.chat_template", "NAME");
   option("--system", a->system, "what the system says first, with --chat", "TEXT")->needs(chat);
+  option("--conversation", a->conversation,
+         "keeps the conversation of --chat in FILE, and continues the one that FILE holds", "FILE")
+      ->needs(chat);
   option(
       "--tokenizer", a->tokenizer,
       "a type (bytes, chars, ...), tokenizer.json or the folder with it; default: [tokenizer] of "

@@ -1,0 +1,47 @@
+// A conversation with a model: what was said so far, and the file in which it is kept.
+#pragma once
+
+#include <plait/encode.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace plait::cli {
+
+class Conversation {
+ public:
+  struct Turn {
+    std::string role, text;
+  };
+
+  // Keeps it in the file at `path`, and begins with what that file holds: the text is
+  // {"messages": [{"role", "content"}, ...]}, as the dataset fine_tune reads it.
+  // Errors: CliError for a file that cannot be read, or holds anything else.
+  void open(const std::string& path);
+  // From now on it is kept at `path`, where nothing may be. Errors: CliError; nothing has changed.
+  void keep_in(const std::string& path);
+  // Forgets all turns but what the system said first. Its file stays as it is, and is left.
+  void begin_anew();
+
+  void add(std::string role, std::string text) {
+    turns_.push_back({std::move(role), std::move(text)});
+  }
+  void take_back() { turns_.pop_back(); }
+  // Writes the file, if there is one. Errors: CliError.
+  void write() const;
+
+  bool empty() const { return turns_.empty(); }
+  size_t size() const { return turns_.size(); }
+  const std::string& path() const { return path_; }
+  const Turn& back() const { return turns_.back(); }
+  bool has_system() const { return !turns_.empty() && turns_.front().role == "system"; }
+  // Valid until the next change.
+  std::vector<plait_chat_message> messages() const;
+
+ private:
+  std::deque<Turn> turns_;
+  std::string path_;  // "": it is kept nowhere
+};
+
+}  // namespace plait::cli
