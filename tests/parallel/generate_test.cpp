@@ -102,6 +102,45 @@ layers = [
     }
   }
 
+  // The sequences have up to 8 tokens, so all get longer than the limit.
+  TEST_CASE("longrope: tensor ranks generate what one rank does, beyond its limit, too") {
+    const Folder folder;
+    const auto with_limit = [&](int limit) {
+      std::string toml = transformer_model(folder);
+      const size_t model = toml.find("[model]"), end = toml.find("[loss]");
+      toml.replace(model, end - model,
+                   R"([model]
+layers = [
+  {type = "embedding", name = "ids", vocabulary = 13, width = 16, std = 0.3},
+  {type = "decoder_block", repeat = 2, heads = 4, kv_heads = 2, ffn = 24, std = 0.4,)"
+                   R"( parallel = "heads", rope = "half", rope_scaling = "longrope",)"
+                   R"( rope_factor = 4.0, rope_attention = 1.25, rope_short = [1.0, 1.25],)"
+                   R"( rope_long = [2.0, 9.0], rope_original = )" +
+                       std::to_string(limit) +
+                       R"(},
+  {type = "linear", name = "head", out = 13, bias = false, parallel = "column",)"
+                       R"( tie = {weight = "model.ids.weight"}},
+]
+)");
+      return JobSpec{toml, {"precision.compute=f64", "batch.eval=8"}, {}, {}};
+    };
+    for (const char* device : {"cpu", "reference"}) {
+      CAPTURE(device);
+      const JobSpec job_spec = with_limit(4);
+      const Outcome one = generated(job_spec, {1, 1, 1}, device);
+      REQUIRE(one.losses.size() == 20);
+      CHECK(one.norms != generated(with_limit(7), {1, 1, 1}, device).norms);
+      for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 1, 4}, Layout{1, 2, 2, 1}}) {
+        CAPTURE(layout.text());
+        const Outcome many = generated(job_spec, layout, device);
+        CHECK(many.losses == one.losses);
+        REQUIRE(many.norms.size() == one.norms.size());
+        for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
+          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+      }
+    }
+  }
+
   TEST_CASE("a device that works by itself generates the bits of reference") {
     const Folder folder;
     JobSpec job_spec{transformer_model(folder), {"batch.eval=8"}, {}, {}};

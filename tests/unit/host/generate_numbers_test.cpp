@@ -180,6 +180,55 @@ TEST_CASE("every family: cached logits are those of the whole text, beyond its w
     }
 }
 
+// A text of at most 16 tokens has the short divisors, whatever is cached, and a longer one the long
+// ones. All 24 tokens at once have those that the limits 24 and 23 say.
+TEST_CASE(
+    "longrope: cached log-probabilities are those of the whole text on both sides of its limit") {
+  const GoldenFile golden("families.safetensors");
+  constexpr size_t kPrompt = 8, kLimit = 16;
+  const auto model = [](size_t limit) {
+    return host::Family{
+        "phi3", "",
+        R"({type = "decoder_block", name = "h", repeat = 2, )" + host::kLlama +
+            R"(, rope_scaling = "longrope", rope_factor = 4.0, rope_attention = 1.25, )"
+            R"(rope_short = [1.0, 1.25, 1.5, 1.75], rope_long = [1.5, 3.0, 5.0, 8.0], )"
+            R"(rope_original = )" +
+            std::to_string(limit) + "},",
+        R"({type = "rms_norm", name = "norm", eps = 1e-4},)", ""};
+  };
+  for (const std::string device : {"reference", "cpu"}) {
+    CAPTURE(device);
+    const auto whole = [&](size_t limit, const std::vector<int32_t>& ids) {
+      const Run run(host::experiment(model(limit), golden.path(), device, "f32"));
+      return whole_text(run, ids, kPrompt);
+    };
+    const Run run(host::experiment(model(kLimit), golden.path(), device, "f32") +
+                  "[generate]\nslots = 2\nchunk = 3\n");
+    std::vector<int32_t> ids;
+    for (const double id : golden.values("ids")) ids.push_back(static_cast<int32_t>(id));
+    ids.resize(kPrompt);
+    Generator g(run);
+    plait_prompt p = greedy();
+    p.log_probabilities = 1;
+    const uint64_t s = g.add(ids, p);
+    g.finish();
+    const Drawn& drawn = g.of(s);
+    REQUIRE(drawn.ids.size() == kLength - kPrompt);
+    ids.insert(ids.end(), drawn.ids.begin(), drawn.ids.end());
+    const WholeText shorter = whole(kLength, ids), longer = whole(kLength - 1, ids);
+    for (size_t i = 0; i < drawn.ids.size(); ++i) {
+      const size_t n_before = kPrompt + i;
+      CAPTURE(n_before);
+      const bool is_long = n_before > kLimit;
+      const WholeText &expected = is_long ? longer : shorter, &other = is_long ? shorter : longer;
+      CHECK(drawn.ids[i] == expected.likeliest[i]);
+      CHECK(drawn.log_probabilities[i] ==
+            doctest::Approx(expected.log_probabilities[i]).epsilon(1e-5));
+      CHECK(std::abs(drawn.log_probabilities[i] - other.log_probabilities[i]) > 1e-3);
+    }
+  }
+}
+
 // tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01. With
 // longrope the first two sequences get longer than the length at which angles change.
 TEST_CASE("every family: greedy ids are the library's, of prompts of 8, 1 and 40 ids at once") {
