@@ -132,6 +132,12 @@ std::string FileArguments::path() const {
   if (!fs::is_directory(given, ignored)) return given;
   for (const char* name : {"experiment.toml", "run.toml"})
     if (const fs::path inside = fs::path(given) / name; fs::exists(inside, ignored)) return inside;
+  // What plait export hf has written, or a download.
+  if (fs::exists(fs::path(given) / "config.json", ignored))
+    throw CliError(kUsage, "[cli] '" + given +
+                               "' is a folder of another library's model, without an "
+                               "experiment.toml; make an experiment of it with: plait import hf " +
+                               path_word(given) + " NEW_FOLDER");
   throw CliError(
       kUsage,
       "[cli] '" + given +

@@ -177,6 +177,7 @@ class Import(Case):
         self.write("kept.txt", "")
         for code, words, *says in (
                 (2, ["import", "gguf", HF / "llama", "x"], "unknown format 'gguf'", "hf"),
+                (2, ["generate", HF / "llama", "--ids", "1"], "llama NEW_FOLDER", "import hf"),
                 (2, ["import", "hf", "nowhere", "x"], "'nowhere' is no folder", "none is downloaded"),
                 (2, ["export", "hf", "nowhere", "x"], "'nowhere' does not exist", "run directory"),
                 (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists"),
