@@ -14,6 +14,7 @@
 #include "bindings/cli/help/completion.hpp"
 #include "bindings/cli/help/help_examples.hpp"
 #include "bindings/cli/help/usage.hpp"
+#include "bindings/cli/launch/report.hpp"
 
 namespace plait::cli {
 namespace {
@@ -85,8 +86,9 @@ void set_up(CLI::App& app, Context& context) {
 
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
   if (exit == kFailed) exit = context.failed;
+  // Of a rank, the launcher may print it.
   if (context.on_failure) context.on_failure(code, text);
-  context.terminal.error(text);
+  if (!context.on_failure || !launcher_prints(text)) context.terminal.error(text);
   context.terminal.record(
       {{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
   return exit;

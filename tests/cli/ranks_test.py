@@ -198,6 +198,24 @@ class Local(Ranks):
             self.assertEqual(outcome.err.count("error:"), 1)
             self.assertNotIn("starting", outcome.err)
 
+    def test_what_all_ranks_find_is_said_once(self):
+        """Files that are opened when the ranks have met; the launcher adds its own line."""
+        self.expect(0, "run", "t.toml", "--run-dir", "one", "-q", "run.steps=1")
+        for words, text in (
+            (["eval", "t.toml", "--checkpoint", "nowhere"], "'nowhere' does not exist"),
+            (["eval", "t.toml", "--checkpoint", "one", "--dataset", "evall"],
+             "(did you mean 'eval'?)"),
+            (["run", "t.toml", "model.load=nowhere"], "model.load names 'nowhere'"),
+            (["run", "t.toml", "--run-dir", "absent", "--resume", "must"],
+             "there is no checkpoint to resume from in 'absent'")):
+            with self.subTest(words=words):
+                err = self.fails(2, [*words, "topology.data=4"], text).err
+                errors = [line for line in err.splitlines() if "error: " in line]
+                self.assertEqual(len(errors), 2, err)
+                self.assertRegex(errors[0], r"^(\[rank \d\] )?error: \[")
+                self.assertIn(text, errors[0])
+                self.assertRegex(errors[1], r"^error: \[launch\] (all 4 ranks|rank \d) failed")
+
     def test_plan_for_a_rank(self):
         plan = self.expect(0, "plan", "t.toml", TWO, "--rank", "1", "--json").records[0]
         self.assertEqual(plan["parameter_count"], 195)

@@ -248,14 +248,18 @@ JobOutcome run_local(const LocalJob& job) {
   settings.interrupted = kInterrupted;
   settings.relay = job.relay;
   settings.reports = rendezvous.reports.get();
-  settings.on_report = [&](std::string_view line) { reports.add(line); };
+  settings.on_report = [&](std::string_view line) {
+    if (const FailureReport* failure = reports.add(line)) job.print(*failure);
+  };
   settings.is_silent = [&](size_t worker) { return reports.is_silent(worker); };
   settings.on_started = [&] {  // after rank 0 has exited, its port must refuse connections
     rendezvous.port.socket.close();
     rendezvous.secret.close();
   };
   try {
-    return find_root_cause(watch(workers_of(job, rendezvous), settings), reports.failures(), job);
+    const WatchResult result = watch(workers_of(job, rendezvous), settings);
+    for (const FailureReport& failure : reports.untold()) job.print(failure);
+    return find_root_cause(result, reports.failures(), job);
   } catch (const std::system_error& e) {
     throw CliError(kEnvironment, std::string("[launch] ") + e.what());
   }

@@ -15,6 +15,7 @@ struct LocalJob {
   double grace = 60;
   bool saves = true;  // ranks save on a signal
   std::function<void(std::string_view line)> relay;
+  std::function<void(const FailureReport&)> print;  // a failure that its rank does not print
 };
 
 // The outcome of a job, as an exit code and a message.

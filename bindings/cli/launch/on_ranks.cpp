@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/cores.hpp"
@@ -40,6 +41,16 @@ void become_rank(Context& context, const RankInfo& own) {
   };
 }
 
+// As the rank would print it: the lines of ranks other than 0 tell whose they are.
+void print_failure(Terminal& terminal, const FailureReport& failure) {
+  if (failure.rank == 0) return terminal.error(failure.text);
+  const std::string rank = strf("[rank %d] ", failure.rank);
+  std::istringstream lines(failure.text);
+  std::string start = "error: ";
+  for (std::string line; std::getline(lines, line); start = "  ")
+    terminal.relay(rank + start + line);
+}
+
 int launch(Context& context, const FileArguments& file, int64_t ranks,
            const RankedCommand& command) {
   Terminal& terminal = context.terminal;
@@ -60,6 +71,7 @@ int launch(Context& context, const FileArguments& file, int64_t ranks,
   job.grace = command.grace;
   job.saves = command.saves;
   job.relay = [&terminal](std::string_view line) { terminal.relay(line); };
+  job.print = [&terminal](const FailureReport& failure) { print_failure(terminal, failure); };
   const JobOutcome outcome = run_local(job);
   if (outcome.text.empty()) return outcome.code;
   terminal.error(outcome.text);

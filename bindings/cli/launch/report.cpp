@@ -58,6 +58,7 @@ std::string to_line(const FailureReport& report) {
     line = dump({{"rank", report.rank},
                  {"code", report.code},
                  {"seconds", report.seconds},
+                 {"whole", text.size() == report.text.size()},
                  {"text", text}}) +
            "\n";
     text.resize(text.size() / 2);
@@ -70,15 +71,35 @@ std::optional<FailureReport> from_line(std::string_view line) {
   if (!value.is_object()) return std::nullopt;
   try {
     return FailureReport{value.at("rank").get<int>(), value.at("code").get<uint32_t>(),
-                         value.at("seconds").get<double>(), value.at("text").get<std::string>()};
+                         value.at("seconds").get<double>(), value.at("text").get<std::string>(),
+                         value.value("whole", false)};
   } catch (const Json::exception&) {
     return std::nullopt;
   }
 }
 
-void Reports::add(std::string_view line) {
+const FailureReport* Reports::add(std::string_view line) {
   connected_ = connected_ || line == kConnected;
-  if (auto report = from_line(line)) failures_.push_back(std::move(*report));
+  auto report = from_line(line);
+  if (!report) return nullptr;
+  const bool waits = report->secondary() ||
+                     std::any_of(failures_.begin(), failures_.end(), [&](const FailureReport& r) {
+                       return r.code == report->code && r.text == report->text;
+                     });
+  failures_.push_back(std::move(*report));
+  return failures_.back().whole && !waits ? &failures_.back() : nullptr;
+}
+
+std::vector<FailureReport> Reports::untold() const {
+  std::vector<FailureReport> all;
+  for (const FailureReport& r : failures_) {
+    // Ranks that lost one which said nothing each tell what they saw.
+    const bool told = std::any_of(failures_.begin(), failures_.end(), [&](const FailureReport& of) {
+      return !of.secondary() && r.text.find(of.text.substr(0, of.text.find('\n'))) != r.text.npos;
+    });
+    if (r.secondary() && r.whole && !told) all.push_back(r);
+  }
+  return all;
 }
 
 bool Reports::is_silent(size_t rank) const {
@@ -98,6 +119,13 @@ void report_connected() noexcept {
   if (fd < 0) return;
   const std::string line = std::string(kConnected) + "\n";
   if (write(fd, line.data(), line.size()) < 0) return;  // as in report_failure()
+}
+
+bool launcher_prints(const std::string& text) {
+  // No report of that text has a longer line.
+  const FailureReport longest{INT_MAX, UINT32_MAX, 1e9 / 3, text};
+  const std::optional<FailureReport> read = from_line(to_line(longest));
+  return launcher_pipe() >= 0 && read && read->whole;
 }
 
 void report_failure(const FailureReport& report) noexcept {

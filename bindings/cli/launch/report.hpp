@@ -18,6 +18,7 @@ struct FailureReport {
   uint32_t code = 0;   // PLAIT_ERR_*, or 0
   double seconds = 0;  // monotonic clock, common to all processes of a machine
   std::string text;
+  bool whole = true;  // the text was not cut
   // True if this rank only reports the failure of another rank.
   bool secondary() const;
 };
@@ -30,6 +31,10 @@ void keep_report_pipe() noexcept;
 // Reports to the launcher, if there is one. Never fails: the original error matters more.
 void report_failure(const FailureReport& report) noexcept;
 
+// Whether plait run prints the text of a failure that it reads in a report, once for ranks that
+// tell the same. The rank itself prints what another launcher reads, and what is too long.
+bool launcher_prints(const std::string& text);
+
 // Tells the launcher that all ranks are connected: from then on they notice by themselves when one
 // is lost.
 void report_connected() noexcept;
@@ -41,7 +46,12 @@ std::optional<FailureReport> from_line(std::string_view line);
 // What the launcher has read.
 class Reports {
  public:
-  void add(std::string_view line);
+  // The failure that is to be printed now, or NULL: the line reports none, its rank prints it, or
+  // another rank has failed alike; one of another rank waits for that rank's own words. Valid until
+  // the next call.
+  const FailureReport* add(std::string_view line);
+  // Those that waited, and that no rank has told in its own words.
+  std::vector<FailureReport> untold() const;
   const std::vector<FailureReport>& failures() const { return failures_; }
   // Whether the other ranks cannot know that this one has ended: they were not connected yet, and
   // it has not reported a failure, which it tells the others first.
