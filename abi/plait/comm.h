@@ -92,6 +92,14 @@ struct plait_store {
    * when the job is over; PLAIT_ERR_INVALID for a malformed key, or when `capacity` is too small.
    * data and *size are unchanged. [thread: any; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *get)(void *self, const char *key, void *data, uint64_t capacity, uint64_t *size);
+
+  /* Since struct_size 40; may be NULL. The same for at most `seconds`, whatever connect_timeout is:
+   * for a caller that has a reason of its own to stop waiting. *found receives 1, or 0 when no rank
+   * has published the value by then; data and *size are then unchanged.
+   * Errors: PLAIT_ERR_PEER when the job is over; PLAIT_ERR_INVALID as from get(). data, *size and
+   * *found are unchanged. [thread: any; blocks: yes] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_within)(void *self, const char *key, double seconds, void *data,
+                                                       uint64_t capacity, uint64_t *size, uint32_t *found);
 };
 
 /* The description of a group for open(). Borrowed for that call, except the store and the device,
@@ -194,7 +202,8 @@ typedef struct plait_comm_item {
    * works, otherwise a new error with the reason. A launch of a graph that holds calls does not
    * call finish(), so the engine asks here while it waits for the queue and after every sync(). A
    * queue passes calls that have failed, so that sync() returns.
-   * Errors: PLAIT_ERR_PEER as from finish(), each time. [thread: compute; blocks: no] */
+   * Errors: PLAIT_ERR_PEER as from finish(), each time; it may be the cause of an error that says
+   * what was under way. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *status)(plait_comm *comm);
 
   /* Since struct_size 128. NULL: the backend works wherever it reaches. Whether this machine has

@@ -218,6 +218,20 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
+namespace {
+
+// A value of the store, to its caller.
+void deliver(const std::string& key, const std::string& value, void* data, uint64_t capacity,
+             uint64_t* size) {
+  if (value.size() > capacity)
+    fail_invalid(strf("[runtime] the value of '%s' has %zu bytes, the caller has room for %lu",
+                      key.c_str(), value.size(), static_cast<unsigned long>(capacity)));
+  std::memcpy(data, value.data(), value.size());
+  *size = value.size();
+}
+
+}  // namespace
+
 void Communicators::open(const topology::ProcessGroup& members, uint32_t channel,
                          GroupMemory memory) {
   std::unique_lock opening(mutex_);
@@ -241,13 +255,17 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
   g.store.get = [](void* self, const char* key, void* data, uint64_t capacity, uint64_t* size) {
     return guard_c([&] {
       const CommGroup& of = *static_cast<CommGroup*>(self);
-      const std::string value = of.live_control().get(of.prefix + key, of.connect_timeout);
-      if (value.size() > capacity)
-        fail_invalid(strf("[runtime] the value of '%s' has %zu bytes, the caller has room for %lu",
-                          (of.prefix + key).c_str(), value.size(),
-                          static_cast<unsigned long>(capacity)));
-      std::memcpy(data, value.data(), value.size());
-      *size = value.size();
+      deliver(of.prefix + key, of.live_control().get(of.prefix + key, of.connect_timeout), data,
+              capacity, size);
+    });
+  };
+  g.store.get_within = [](void* self, const char* key, double seconds, void* data,
+                          uint64_t capacity, uint64_t* size, uint32_t* found) {
+    return guard_c([&] {
+      const CommGroup& of = *static_cast<CommGroup*>(self);
+      const auto value = of.live_control().get_within(of.prefix + key, seconds);
+      if (value) deliver(of.prefix + key, *value, data, capacity, size);
+      *found = value ? 1 : 0;
     });
   };
   std::vector<std::string> names, hosts;

@@ -153,6 +153,12 @@ std::string Control::get(const std::string& key, double seconds) {
   return state_->client ? state_->client->get(key, seconds) : state_->local->get(key, seconds);
 }
 
+std::optional<std::string> Control::get_within(const std::string& key, double seconds) {
+  check_key(key);
+  return state_->client ? state_->client->get_within(key, seconds)
+                        : state_->local->get_within(key, seconds);
+}
+
 void Control::forget(const std::string& key) {
   check_key(key);
   state_->client ? state_->client->forget(key) : state_->local->forget(key);

@@ -35,6 +35,14 @@ plait_error* PrefixedStore::get(void* self, const char* key, void* data, uint64_
   });
 }
 
+plait_error* PrefixedStore::get_within(void* self, const char* key, double seconds, void* data,
+                                       uint64_t capacity, uint64_t* size, uint32_t* found) {
+  const auto& store = *static_cast<const PrefixedStore*>(self);
+  return with_prefix(store.prefix_, key, [&](const char* name) {
+    return store.whole_.get_within(store.whole_.self, name, seconds, data, capacity, size, found);
+  });
+}
+
 HierarchicalGroup::HierarchicalGroup(const HierarchicalConfig& config,
                                      const plait_comm_setup& setup)
     : head_("[" + config.name + "] group '" + setup.name + "'"),

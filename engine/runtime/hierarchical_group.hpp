@@ -19,7 +19,9 @@ namespace plait::runtime {
 class PrefixedStore {
  public:
   PrefixedStore(const plait_store* whole, std::string prefix)
-      : raw_{sizeof(plait_store), this, set, get}, whole_(*whole), prefix_(std::move(prefix)) {}
+      : raw_{sizeof(plait_store), this, set, get, get_within},
+        whole_(*whole),
+        prefix_(std::move(prefix)) {}
   PrefixedStore(const PrefixedStore&) = delete;
   PrefixedStore& operator=(const PrefixedStore&) = delete;
   const plait_store* raw() const { return &raw_; }
@@ -28,6 +30,8 @@ class PrefixedStore {
   static plait_error* set(void* self, const char* key, const void* data, uint64_t size);
   static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
                           uint64_t* size);
+  static plait_error* get_within(void* self, const char* key, double seconds, void* data,
+                                 uint64_t capacity, uint64_t* size, uint32_t* found);
   const plait_store raw_;
   const plait_store whole_;
   const std::string prefix_;

@@ -375,7 +375,7 @@ AT(plait_comm_desc, n, 24);
 AT(plait_comm_desc, in, 32);
 AT(plait_comm_desc, out, 40);
 
-SIZE(plait_store, 32);
+AT_LEAST(plait_store, 32);
 AT(plait_store, struct_size, 0);
 AT(plait_store, self, 8);
 AT(plait_store, set, 16);

@@ -300,6 +300,9 @@ AT(plait_comm_needs, bytes, 16);
 SIZE(plait_comm_item, 128);
 AT(plait_comm_item, status, 112);
 AT(plait_comm_item, probe, 120);
+SIZE(plait_store, 40);
+AT(plait_store, get_within, 32);
+
 #endif
 
 _Static_assert(PLAIT_KERNEL_HOST == 1, "flags of kernels moved");

@@ -60,7 +60,7 @@ plait_error* Plugin::add(const plait_host* host, const char* kind, const void* i
 }
 
 MemoryStore::MemoryStore(double timeout)
-    : raw_{sizeof(plait_store), this, set, get}, timeout_(timeout) {}
+    : raw_{sizeof(plait_store), this, set, get, get_within}, timeout_(timeout) {}
 
 plait_error* MemoryStore::set(void* self, const char* key, const void* data, uint64_t size) {
   auto* store = static_cast<MemoryStore*>(self);
@@ -73,16 +73,29 @@ plait_error* MemoryStore::set(void* self, const char* key, const void* data, uin
 
 plait_error* MemoryStore::get(void* self, const char* key, void* data, uint64_t capacity,
                               uint64_t* size) {
+  uint32_t found = 0;
+  const double most = static_cast<MemoryStore*>(self)->timeout_.count();
+  if (plait_error* e = get_within(self, key, most, data, capacity, size, &found)) return e;
+  if (found) return nullptr;
+  return error_text_of(PLAIT_ERR_PEER, std::string("[store] nobody laid down '") + key + "'");
+}
+
+plait_error* MemoryStore::get_within(void* self, const char* key, double seconds, void* data,
+                                     uint64_t capacity, uint64_t* size, uint32_t* found) {
   auto* store = static_cast<MemoryStore*>(self);
   std::unique_lock lock(store->mutex_);
-  if (!store->changed_.wait_for(lock, store->timeout_,
-                                [&] { return store->values_.count(key) != 0; }))
-    return error_text_of(PLAIT_ERR_PEER, std::string("[store] nobody laid down '") + key + "'");
-  return deliver(store->values_[key], data, capacity, size);
+  const bool there = store->changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                                              [&] { return store->values_.count(key) != 0; });
+  if (there)
+    if (plait_error* e = deliver(store->values_[key], data, capacity, size)) return e;
+  *found = there ? 1 : 0;
+  return nullptr;
 }
 
 FileStore::FileStore(std::string folder, double timeout)
-    : raw_{sizeof(plait_store), this, set, get}, folder_(std::move(folder)), timeout_(timeout) {}
+    : raw_{sizeof(plait_store), this, set, get, get_within},
+      folder_(std::move(folder)),
+      timeout_(timeout) {}
 
 plait_error* FileStore::set(void* self, const char* key, const void* data, uint64_t size) {
   const std::string path = static_cast<FileStore*>(self)->folder_ + "/" + key;
@@ -97,18 +110,36 @@ plait_error* FileStore::set(void* self, const char* key, const void* data, uint6
   return nullptr;
 }
 
-plait_error* FileStore::get(void* self, const char* key, void* data, uint64_t capacity,
-                            uint64_t* size) {
-  auto* store = static_cast<FileStore*>(self);
-  const auto end = std::chrono::steady_clock::now() + store->timeout_;
-  const std::string path = store->folder_ + "/" + key;
+bool FileStore::wait_for(const std::string& path, std::chrono::duration<double> time) const {
+  const auto end = std::chrono::steady_clock::now() + time;
   while (!std::filesystem::exists(path)) {
-    if (std::chrono::steady_clock::now() > end)
-      return error_text_of(PLAIT_ERR_PEER, std::string("[store] nobody laid down '") + key + "'");
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  std::ifstream file(path, std::ios::binary);
-  return deliver(std::string(std::istreambuf_iterator<char>(file), {}), data, capacity, size);
+  return true;
+}
+
+plait_error* FileStore::get(void* self, const char* key, void* data, uint64_t capacity,
+                            uint64_t* size) {
+  uint32_t found = 0;
+  const double most = static_cast<FileStore*>(self)->timeout_.count();
+  if (plait_error* e = get_within(self, key, most, data, capacity, size, &found)) return e;
+  if (found) return nullptr;
+  return error_text_of(PLAIT_ERR_PEER, std::string("[store] nobody laid down '") + key + "'");
+}
+
+plait_error* FileStore::get_within(void* self, const char* key, double seconds, void* data,
+                                   uint64_t capacity, uint64_t* size, uint32_t* found) {
+  const auto* store = static_cast<const FileStore*>(self);
+  const std::string path = store->folder_ + "/" + key;
+  const bool there = store->wait_for(path, std::chrono::duration<double>(seconds));
+  if (there) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string value(std::istreambuf_iterator<char>(file), {});
+    if (plait_error* e = deliver(value, data, capacity, size)) return e;
+  }
+  *found = there ? 1 : 0;
+  return nullptr;
 }
 
 Comm::Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,

@@ -67,6 +67,8 @@ class MemoryStore {
   static plait_error* set(void* self, const char* key, const void* data, uint64_t size);
   static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
                           uint64_t* size);
+  static plait_error* get_within(void* self, const char* key, double seconds, void* data,
+                                 uint64_t capacity, uint64_t* size, uint32_t* found);
   plait_store raw_;
   std::chrono::duration<double> timeout_;
   std::mutex mutex_;
@@ -84,6 +86,9 @@ class FileStore {
   static plait_error* set(void* self, const char* key, const void* data, uint64_t size);
   static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
                           uint64_t* size);
+  static plait_error* get_within(void* self, const char* key, double seconds, void* data,
+                                 uint64_t capacity, uint64_t* size, uint32_t* found);
+  bool wait_for(const std::string& path, std::chrono::duration<double> time) const;
   plait_store raw_;
   const std::string folder_;
   std::chrono::duration<double> timeout_;

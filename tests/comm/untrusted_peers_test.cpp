@@ -96,7 +96,7 @@ class Stranger {
 class LateStore {
  public:
   LateStore(const Stranger& stranger, double timeout)
-      : stranger_(stranger), store_(timeout), raw_{sizeof(plait_store), this, set, get} {}
+      : stranger_(stranger), store_(timeout), raw_{sizeof(plait_store), this, set, get, nullptr} {}
   const plait_store* raw() const { return &raw_; }
 
  private:

@@ -107,11 +107,15 @@ void Client::set(const std::string& key, std::string_view value) {
 }
 
 std::string Client::get(const std::string& key, double seconds) {
+  if (std::optional<std::string> value = get_within(key, seconds)) return *std::move(value);
+  fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
+                            name_.c_str(), seconds, key.c_str()));
+}
+
+std::optional<std::string> Client::get_within(const std::string& key, double seconds) {
   bool late = false;
   Answer answer = ask(MessageKind::kGet, key, "", Clock::now() + to_duration(seconds), late);
-  if (late)
-    fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
-                              name_.c_str(), seconds, key.c_str()));
+  if (late) return std::nullopt;
   if (!answer.arrived) fail_ended("get", key);
   if (answer.code != PLAIT_OK)
     fail(answer.code, "[control] cannot get '" + key + "': " + answer.bytes);

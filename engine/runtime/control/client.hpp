@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,6 +37,7 @@ class Client {
   std::vector<Peer> wait_for_ranks();
   void set(const std::string& key, std::string_view value);
   std::string get(const std::string& key, double seconds);
+  std::optional<std::string> get_within(const std::string& key, double seconds);
   void forget(const std::string& key);
   void abort(std::string_view text) noexcept;
   void at_step(int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }

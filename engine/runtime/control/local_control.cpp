@@ -22,15 +22,19 @@ void LocalControl::set(const std::string& key, std::string_view value) {
 }
 
 std::string LocalControl::get(const std::string& key, double seconds) {
+  if (std::optional<std::string> value = get_within(key, seconds)) return *std::move(value);
+  fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
+                            name_.c_str(), seconds, key.c_str()));
+}
+
+std::optional<std::string> LocalControl::get_within(const std::string& key, double seconds) {
   std::unique_lock lock(mutex_);
   const bool woken = changed_.wait_until(lock, Clock::now() + to_duration(seconds), [&] {
     return values_.contains(key) || termination_.get().code != PLAIT_OK;
   });
   if (const EndReason end = termination_.get(); end.code != PLAIT_OK)
     fail(PLAIT_ERR_PEER, "[control] cannot get '" + key + "': " + end.text);
-  if (!woken)
-    fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
-                              name_.c_str(), seconds, key.c_str()));
+  if (!woken) return std::nullopt;
   return values_.at(key);
 }
 

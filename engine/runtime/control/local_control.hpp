@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,7 @@ class LocalControl {
   explicit LocalControl(std::string name);
   void set(const std::string& key, std::string_view value);
   std::string get(const std::string& key, double seconds);
+  std::optional<std::string> get_within(const std::string& key, double seconds);
   void forget(const std::string& key);
   void abort(std::string_view text) noexcept;
   JobTermination& termination() { return termination_; }

@@ -1,8 +1,17 @@
 #include "plugins/comm/nccl/messages.hpp"
 
+#include <algorithm>
+
 #include "kit/thread.hpp"
 
 namespace plait::comm_nccl {
+namespace {
+
+Clock::duration duration(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
 
 MessageLink::MessageLink(const Communicator::Shared& shared, const comm_support::Members& members,
                          const Host& host, const Store& store, uint32_t kind, uint32_t peer,
@@ -33,18 +42,23 @@ ncclUniqueId MessageLink::exchange_id() {
     store_.set(key, {id.internal, sizeof id.internal});
     return id;
   }
-  const std::string text =
-      store_.get(key, shared_.head + ": no messages from " + members_.names[peer_] +
-                          ", which has not connected; see its error");
-  text.copy(id.internal, sizeof id.internal);
-  return id;
+  const std::string missed = shared_.head + ": no messages from " + members_.names[peer_] +
+                             ", which has not connected; see its error";
+  constexpr double kLook = 0.05;  // seconds after which the group may have been closed
+  for (const auto deadline = Clock::now() + duration(connect_timeout_); Clock::now() < deadline;) {
+    shared_.failure.check();
+    const auto text = store_.get_within(key, std::min(kLook, connect_timeout_), missed);
+    if (!text) continue;
+    text->copy(id.internal, sizeof id.internal);
+    return id;
+  }
+  fail(PLAIT_ERR_PEER, missed);
 }
 
 void MessageLink::connect(const Host& host) noexcept {
   try {
     const ncclUniqueId id = exchange_id();
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                             std::chrono::duration<double>(connect_timeout_));
+    const auto deadline = Clock::now() + duration(connect_timeout_);
     const bool sends = kind_ == PLAIT_COMM_SEND;
     const std::string late = shared_.head + ": messages " + (sends ? "to " : "from ") +
                              members_.names[peer_] + " did not connect in time; see its error";

@@ -119,8 +119,10 @@ TEST_CASE("values: taken keys, invalid keys and values, and waits that time out"
         control.set(std::string(256, 'k'), "");
         CHECK(has(text_of([&] { control.get("never", 0.05); }, PLAIT_ERR_PEER),
                   "rank 0 (data 0) waited 0.05 s for 'never'"));
+        CHECK(!control.get_within("never", 0.05));
         control.set("never", "but now");  // the late answer must not confuse a later request
         CHECK(control.get("never", 60) == "but now");
+        CHECK(control.get_within("never", 0) == "but now");
         control.forget("never");
         control.set("never", "again");
         CHECK(control.get("never", 60) == "again");

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <concepts>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,21 @@ class Store {
     uint64_t size = 0;
     if (plait_error* e = s_->get(s_->self, key.c_str(), value.data(), Most, &size))
       throw Error(host_->error_new(host_->error_code(e), missed.data(), missed.size(), e));
+    return std::string(value.data(), size);
+  }
+
+  // The same for at most `seconds`; nullopt if the value does not arrive. A store without
+  // get_within() waits as get() does. Errors: of the store; `missed` where that waits too long.
+  template <size_t Most = 1024>
+  std::optional<std::string> get_within(const std::string& key, double seconds,
+                                        const std::string& missed) const {
+    constexpr size_t kSize = offsetof(plait_store, get_within) + sizeof(plait_store::get_within);
+    if (s_->struct_size < kSize || !s_->get_within) return get<Most>(key, missed);
+    std::array<char, Most> value;
+    uint64_t size = 0;
+    uint32_t found = 0;
+    check(s_->get_within(s_->self, key.c_str(), seconds, value.data(), Most, &size, &found));
+    if (!found) return std::nullopt;
     return std::string(value.data(), size);
   }
 
