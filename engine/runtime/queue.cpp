@@ -115,7 +115,7 @@ void Queue::sync() {
   }
   call("sync", [&] { return item.sync(queue_); });
   if (marks_) marks_->all_ended();
-  if (end_ && health_) health_();  // a queue runs empty over collectives that have failed
+  check_health();
 }
 
 Event::Event(Queue& queue) : queue_(queue) {
@@ -209,6 +209,7 @@ Transfers::Transfers(Queue& queue) : queue_(queue) {
 }
 
 PinnedBlock& Transfers::next() {
+  queue_.check_health();
   PinnedBlock& piece = pieces_[turn_++ % 2];
   piece.copied->wait();
   return piece;

@@ -44,6 +44,11 @@ class Queue {
   plait_queue* raw() const { return queue_; }
 
   void copy(uint32_t direction, void* to, const void* from, uint64_t bytes);
+  // Calls the function of watch(): a queue that has passed work may have passed over collectives
+  // that have failed.
+  void check_health() {
+    if (end_ && health_) health_();
+  }
   // Waits until all work is done. Errors: of the work, and of the function of watch().
   void sync();
   // The same for at most so many seconds and without that function. Returns whether all work is
@@ -133,7 +138,8 @@ class Downloads {
   Downloads(Queue& queue, size_t blocks, uint64_t bytes);
   // Requests a copy of device memory; returns its number. At most `blocks` may be outstanding.
   uint64_t ask(const void* from);
-  // Waits for a request and returns its data, which is valid for `blocks` further requests.
+  // Waits for a request and returns its data, which is valid for `blocks` further requests. Errors:
+  // see sync().
   const char* get(uint64_t request);
 
  private:

@@ -231,6 +231,41 @@ TEST_CASE("steps that a host makes one by one wait for their own results") {
   HookedFiles files;
   std::vector<float> found[2];
   for (const bool async : {false, true}) {
+// Its queue passes over the collectives that fail then: the next results are worth nothing.
+TEST_CASE("a rank that launches steps ahead ends with the rank that leaves") {
+  HookedFiles files;
+  const Folder rendezvous;
+  int64_t seen = 0;
+  std::string error;
+  on_threads(2, [&](int rank) {
+    session::Settings s;
+    s.no_files = true;
+    s.job.rank = s.job.local_rank = rank;
+    s.job.size = s.job.local_size = 2;
+    s.job.rendezvous = "file:" + (rendezvous / "rendezvous");
+    if (rank == 0)
+      s.on_step = [&](const session::StepResult& r) {
+        seen = r.step;
+        return false;
+      };
+    const Rank one(with(kAsync, {"topology.data=2", "run.steps=5000", "checkpoint.every=0"}), files,
+                   std::move(s));
+    if (rank == 1) {
+      for (int i = 0; i < 5; ++i) one.session->step();
+      return;
+    }
+    try {
+      one.session->run();
+    } catch (const Error& e) {
+      CHECK(e.code() == PLAIT_ERR_PEER);
+      error = e.full_text();
+    }
+  });
+  CAPTURE(error);
+  CHECK(error.find("step failed in step 6") != std::string::npos);
+  CHECK(seen == 5);
+}
+
     session::Settings s;
     s.no_files = true;
     Rank one(async ? kAsync : kReference, files, std::move(s));
