@@ -92,10 +92,11 @@ def wait_all(processes, seconds):
 
 
 class Job:
-    """A job in a folder of its own. `launched`: plait run starts the ranks; else we do, and so learn how each of them ended."""
+    """A job in a folder of its own. `launched`: plait run starts the ranks; else we do, and so learn how each of them ended.
+    `more`: environment variables."""
 
-    def __init__(self, folder, layout, launched, words):
-        self.folder, self.layout, self.launched = folder, layout, launched
+    def __init__(self, folder, layout, launched, words, more=None):
+        self.folder, self.layout, self.launched, self.more = folder, layout, launched, more or {}
         self.run_dir = folder / "run"
         self.token = f"{folder.name}.{time.monotonic_ns()}"
         self.command = [PLAIT, "run", "t.toml", *layout.words, *words, "--run-dir", "run", "--json"]
@@ -111,6 +112,7 @@ class Job:
 
     def _environment(self, rank):
         kept = environment(PLAIT_CHAOS=self.token, TMPDIR=str(self.folder / "tmp"), XDG_RUNTIME_DIR=str(self.folder / "own"))
+        kept.update(self.more)
         if not self.launched:
             kept.update(variables(rank, self.layout.ranks, f"file:{self.folder}/own/rendezvous"))
         return kept

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 
 namespace plait::comm_nccl {
 namespace {
@@ -65,6 +66,18 @@ Counts::Slot& Counts::take(std::string what) {
 void Counts::put(Slot& slot) noexcept {
   const std::lock_guard lock(mutex_);
   slot.in_use = false;
+}
+
+std::string Counts::begun() const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [](const auto& slot) {
+    return slot->in_use && under_way(*slot);
+  });
+  try {
+    return found == slots_.end() ? "" : (*found)->what;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 std::string Counts::late(double timeout) {

@@ -41,11 +41,14 @@ class Counts {
   // The call that has been under way for `timeout` seconds, "" if there is none. Called again and
   // again by one thread.
   std::string late(double timeout);
+  // A call that is under way, "" if there is none.
+  std::string begun() const noexcept;
 
  private:
   Slot* take_unused(std::string& what) noexcept;
 
-  std::mutex mutex_;  // not held in calls of the driver, which may block: late() would wait, too
+  mutable std::mutex
+      mutex_;  // not held in calls of the driver, which may block: late() would wait, too
   std::vector<uint32_t*> blocks_;
   std::vector<std::unique_ptr<Slot>> slots_;
 };

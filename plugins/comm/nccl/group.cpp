@@ -197,10 +197,14 @@ void ProcessGroup::release(bool in_peace) noexcept {
   }
 }
 
+void ProcessGroup::status() const {
+  if (failure_) failure_.throw_it(host_, members_.head());
+}
+
 void ProcessGroup::abort(std::string_view text) noexcept { fail_group(PLAIT_ERR_PEER, text); }
 
 void ProcessGroup::fail_group(uint32_t code, std::string_view text) noexcept {
-  failure_.set(code, text);
+  failure_.set(code, text, counts_->begun());
   const std::lock_guard lock(watch_mutex_);
   failed_ = true;
   wake_.notify_all();
@@ -244,7 +248,8 @@ void ProcessGroup::watch() noexcept {
         uint32_t code = 0;
         if (const std::string fault = c.fault(code); !fault.empty())
           failure_.set(
-              code, members_.head() + " has failed: " + fault + "; see the errors of " + others());
+              code, members_.head() + " has failed: " + fault + "; see the errors of " + others(),
+              counts_->begun());
       });
     } catch (const std::exception&) {
       failure_.set(PLAIT_ERR_MEMORY, "out of memory");
