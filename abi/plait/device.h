@@ -132,6 +132,12 @@ typedef struct plait_device_info {
   const char *identity; /* names everything that decides the bits of results: "NVIDIA H200, 132 SMs, driver 580.65,
                          * cuBLASLt 13.1". It must be equal on all ranks of a job. NULL: nothing to compare. Lives as
                          * long as the device */
+
+  /* Since struct_size 64; as above. 1: the device records, but a launch makes the recorded calls of
+   * enqueue() and copy() anew, one by one, as for debuggers. The engine then starts and finishes
+   * collectives by itself at each launch, between two graphs. */
+  uint32_t by_calls;
+  uint32_t reserved2; /* 0 */
 } plait_device_info;
 
 /* Kind "plait.device/1": a device. Static. */

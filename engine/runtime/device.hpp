@@ -32,6 +32,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // Whether a capture records device work, so that a launch calls no run().
   bool records() const { return info_.records != 0; }
   // Whether only memory of host_alloc() is copied asynchronously.
+  // Whether a launch makes the recorded calls anew, so that no graph can contain a collective.
+  bool replays_calls() const { return info_.by_calls != 0; }
   bool pins() const;
   // plait_device_item.peak_flops(); 0: not known. May measure the first time. [compute]
   double peak_flops(uint32_t dtype) const;

@@ -84,8 +84,9 @@ std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
   }
   if (!device_->records()) return all;
   for (Entry& e : all)
-    e.eager = e.call->collective ? !Communicators::can_be_recorded(*e.bound().kernel)
-                                 : works_on_host(*e.call->item);
+    e.eager = e.call->collective
+                  ? device_->replays_calls() || !Communicators::can_be_recorded(*e.bound().kernel)
+                  : works_on_host(*e.call->item);
   // A collective that starts and ends in different graphs is eager, too; that may split the pairs
   // of others.
   for (bool changed = true; changed;) {

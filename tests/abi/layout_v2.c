@@ -229,13 +229,15 @@ SIZE(plait_kernel_item, 80);
 AT(plait_kernel_item, flags, 72);
 AT(plait_kernel_item, reserved2, 76);
 
-SIZE(plait_device_info, 56);
+SIZE(plait_device_info, 64);
 AT(plait_device_info, dl_type, 32);
 AT(plait_device_info, dl_id, 36);
 AT(plait_device_info, records, 40);
 AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
 
+AT(plait_device_info, by_calls, 56);
+AT(plait_device_info, reserved2, 60);
 SIZE(plait_device_item, 232);
 SIZE(plait_dataset_item, 96);
 AT(plait_dataset_item, text_of, 72);

@@ -48,6 +48,8 @@ void Group::Call::attempt(F&& f) noexcept {
 }
 
 void Group::Call::start(plait_queue* queue) {
+  if (group_.device_.by_calls && queue_of(queue).capturing())
+    plait::fail(PLAIT_ERR_STATE, "[async] a collective in a capture that repeats calls alone");
   queue_of(queue).put([this] {
     attempt([&] {
       inner_->start(nullptr);

@@ -44,6 +44,7 @@ plait_error* on(const Device& d, F&& f) {
 constexpr plait_option kOptions[] = {
     plait::opt_bool("pinned_only", "false", "refuse copies of pageable host memory"),
     plait::opt_bool("visible", "false", "its memory is host memory"),
+    plait::opt_bool("by_calls", "false", "no graph may contain a collective"),
     plait::at_least(plait::opt_int("delay", "200", "longest pause between two works"), 0),
     plait::at_least(plait::opt_int("seed", "1", "of the pauses"), 0),
     plait::at_least(plait::opt_int("open_pause", "0", "milliseconds that opening takes"), 0),
@@ -66,6 +67,7 @@ plait_error* open(const plait_host* host, const plait_options* raw, plait_device
     device->host = host;
     device->pinned_only = options.flag("pinned_only");
     device->visible = options.flag("visible");
+    device->by_calls = options.flag("by_calls");
     if (device->visible) device->memory.make_visible();
     device->delay_us = options.integer("delay");
     device->seed = static_cast<uint32_t>(options.integer("seed"));
@@ -86,7 +88,9 @@ plait_error* info(const plait_device* d, plait_device_info* out) {
                                  0,
                                  1,
                                  0,
-                                 of(d).identity.c_str()};
+                                 of(d).identity.c_str(),
+                                 of(d).by_calls ? 1u : 0u,
+                                 0};
   std::memcpy(out, &all, std::min(out->struct_size, sizeof all));
   return nullptr;
 }

@@ -22,6 +22,7 @@ struct Device {
   Memory memory;
   bool pinned_only = false;
   bool visible = false;  // its memory is host memory, and it copies any host memory by itself
+  bool by_calls = false;
   int64_t delay_us = 0;  // at most, between two pieces of work
   uint32_t seed = 0;
   std::string identity;

@@ -80,8 +80,17 @@ def main():
         expect(code != 0 and "are on the same GPU, expected a GPU for each rank" in text, text)
         code, text = run(plait, folder, ["run.device=cuda", "topology.data=2"], PLAIT_NCCL_EMULATOR="version=21000")
         expect(code == 0 and "pass over backend 'nccl'" in text and losses(text), text)
-        code, text = run(plait, folder, ["run.device=cuda", "topology.data=2", "device.graphs=false"])
-        expect(code != 0 and "device.graphs is false in a job of several ranks" in text, text)
+        for overrides in LAYOUTS[:4]:  # the same bits, call by call
+            steps = []
+            for graphs in ("true", "false"):
+                words = ["run.device=cuda", "--json", f"device.graphs={graphs}", *overrides]
+                code, text = run(plait, folder, words)
+                expect(code == 0, f"{words}:\n{text}")
+                figures = r'"event":"step".*?"loss":([^,]+),.*?"grad_norm":([^,]+)'
+                steps.append(re.findall(figures, text))
+            with_graphs, without = steps
+            expect(len(without) == 6 and with_graphs == without,
+                   f"{overrides}: with graphs {with_graphs}, without {without}")
         code, text = run(plait, folder, ["run.device=cuda", "topology.data=2", "topology.timeout=2"], PLAIT_NCCL_EMULATOR="hang=1:6")
         expect(code != 0 and re.search(r"\[nccl\] group 'data.0': \w+ of .* has not ended 2 s", text), text)
 

@@ -1,6 +1,7 @@
 #include "plugins/devices/cuda/device.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -148,13 +149,8 @@ Device::Device(const plait_host* host, const Options& options)
       libraries_(options.text("libraries")),
       cache_(options.text("cache")),
       graphs_(options.flag("graphs")),
+      world_(job_place(host).world),
       device_(usable_device(host, options)) {
-  // Collectives are recorded on the stream; a list of calls would make them once, and not at each
-  // launch.
-  if (!graphs_ && job_place(host).world > 1)
-    fail(PLAIT_ERR_CONFIG,
-         "[cuda] device.graphs is false in a job of several ranks, whose collectives need graphs; "
-         "set it to true, or run one rank");
   if (options.integer("index") < 0) warn_of_sharing(host);
   describe();
   open_context();
@@ -200,9 +196,23 @@ void Device::describe() {
 }
 
 void Device::info(plait_device_info& out) const {
-  const plait_device_info all = {
-      out.struct_size,        0, 1, memory_,          summary_.c_str(), 2,
-      handle_.native.ordinal, 1, 0, identity_.c_str()};
+  plait_device_info all{};
+  all.struct_size = out.struct_size;
+  all.threads = 1;
+  all.memory_bytes = memory_;
+  all.summary = summary_.c_str();
+  all.dl_type = 2;
+  all.dl_id = handle_.native.ordinal;
+  all.records = 1;
+  all.identity = identity_.c_str();
+  all.by_calls = graphs_ ? 0 : 1;
+  // An engine that does not know by_calls would record collectives, which a list of calls makes
+  // once, and not at each launch.
+  const bool knows = out.struct_size >= offsetof(plait_device_info, by_calls) + sizeof all.by_calls;
+  if (!graphs_ && !knows && world_ > 1)
+    fail(PLAIT_ERR_CONFIG,
+         "[cuda] device.graphs is false in a job of several ranks, which this version of Plait "
+         "cannot do; set it to true, run one rank, or install a newer Plait");
   std::memcpy(&out, &all, std::min(out.struct_size, sizeof all));
 }
 

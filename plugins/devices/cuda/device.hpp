@@ -92,6 +92,7 @@ class Device {
   std::string libraries_, cache_;
   bool graphs_;
   DeviceHandle handle_{};
+  uint32_t world_;  // ranks of the job
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   std::optional<OpeningThread> thread_;

@@ -56,8 +56,8 @@ void close(plait_device* d) {
 }
 
 plait_error* info(const plait_device* d, plait_device_info* out) {
-  device_of(const_cast<plait_device*>(d)).info(*out);
-  return nullptr;
+  Device& device = device_of(const_cast<plait_device*>(d));
+  return on(device, [&] { device.info(*out); });
 }
 
 plait_error* alloc(plait_device* d, uint64_t bytes, void** out) {

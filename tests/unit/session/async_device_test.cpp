@@ -17,6 +17,7 @@ const std::vector<std::string> kRun{
     "data.eval.samples=20", "data.eval.shape=[6]", "data.eval.classes=4"};
 const std::vector<std::string> kReference{"run.device=reference"},
     kAsync{"run.device=async", "device.pinned_only=true"},
+    kByCalls{"run.device=async", "device.pinned_only=true", "device.by_calls=true"},
     // In host memory, where collectives of host backends split the graphs.
     kVisible{"run.device=async", "device.visible=true", "device.delay=500",
              "topology.backend=threads"};
@@ -79,6 +80,9 @@ void check_layout(int ranks, const std::vector<std::string>& layout) {
   check_same(run(with(keys, kAsync), ranks, b / "run"), expected);
   const Folder c;
   check_same(run(with(keys, kVisible), ranks, c / "run"), expected);
+  if (ranks == 1) return;
+  const Folder d;
+  check_same(run(with(keys, kByCalls), ranks, d / "run"), expected);
 }
 
 }  // namespace
