@@ -140,6 +140,10 @@ typedef struct plait_device_info {
   uint32_t reserved2; /* 0 */
 } plait_device_info;
 
+/* Orders of a queue and a stream of the host. */
+#define PLAIT_QUEUE_AFTER_STREAM 1u
+#define PLAIT_STREAM_AFTER_QUEUE 2u
+
 /* Kind "plait.device/1": a device. Static. */
 typedef struct plait_device_item {
   size_t struct_size;
@@ -167,7 +171,7 @@ typedef struct plait_device_item {
    * frees it. Errors: PLAIT_ERR_MEMORY with the number of bytes requested. The device is unchanged.
    * [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *alloc)(plait_device *device, uint64_t bytes, void **out);
-  /* Frees device memory. A view of it (plait_session_view()) may outlive its session and be
+  /* Frees device memory. A view of it (plait_session_view(), view.h) may outlive its session and be
    * released on any thread. [thread: any; blocks: yes] */
   void(PLAIT_CALL *free)(plait_device *device, void *memory);
 
@@ -244,6 +248,14 @@ typedef struct plait_device_item {
    * utilisation divide by. 0: not known. May measure, on the threads of the device, for up to a
    * tenth of a second the first time. [thread: compute; blocks: yes] */
   double(PLAIT_CALL *peak_flops)(plait_device *device, uint32_t dtype);
+
+  /* Since struct_size 240. NULL: the device knows no streams of hosts. Orders a queue and a stream
+   * that the host owns, a handle of the device's own API (view.h): later work of the one that
+   * `order` names first waits for the work that is on the other now. stream is never NULL.
+   * Errors: PLAIT_ERR_INVALID for an order that is not known; PLAIT_ERR_STATE while the queue
+   * captures; PLAIT_ERR_DEVICE for a stream that is not one of this device. Nothing waits.
+   * [thread: compute; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *order)(plait_queue *queue, uint32_t order, void *stream);
 } plait_device_item;
 
 #define PLAIT_KIND_DEVICE "plait.device/1"

@@ -1,6 +1,6 @@
 /* plait/plait.h - the host side: everything an application needs to train.
  * Beside it: encode.h (tokenizers, conversations), data.h (datasets looked at), generate.h,
- * checkpoint.h (checkpoints looked at).
+ * checkpoint.h (checkpoints looked at), view.h (memory of the device, where it is).
  *
  *   plait_engine *engine;
  *   plait_experiment *experiment;
@@ -389,9 +389,13 @@ PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
  * PLAIT_ERR_PEER and device errors. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_run(plait_session *session, plait_step_result *result);
 
-/* One field of a batch that the host provides. `tensor` is row-major host memory (device type 1)
- * without gaps, of the element type of the field and shape (n, sample shape); byte_offset applies,
- * and NULL strides mean row-major. The field "weight" is f32, shape (n). */
+/* One field of a batch that the host provides. `tensor` is row-major without gaps, of the element
+ * type of the field and shape (n, sample shape); byte_offset applies, and NULL strides mean
+ * row-major. The field "weight" is f32, shape (n). The tensor lies in host memory (device type 1,
+ * or 3: pinned), or in memory of the session's own device, from where it is copied on the device
+ * (see view.h about work of the host that still writes it); each field where it is. Of fields on
+ * the device, plait_session_predict() copies those with indices to the host, to check them, and a
+ * step that was not finite copies all, to find out why. */
 typedef struct plait_feed {
   size_t struct_size;
   const char *field;             /* ends in NUL; borrowed for the call */
@@ -405,13 +409,14 @@ typedef struct plait_feed {
  * data-parallel rank feeds its own samples, and the tensor and pipeline ranks beside it feed the
  * same ones; n_feeds must be 0 on all ranks or on none. A step with feeds does not advance the
  * position in [data.train]. Evaluates and saves nothing. result may be NULL. Collective.
- * Errors: PLAIT_ERR_INVALID for feeds that do not fit, and PLAIT_ERR_STATE: refused before the call
- * starts, no step is made and the session is unchanged. PLAIT_ERR_DATA when [data.train] cannot be
- * read or is empty: no step is made. PLAIT_ERR_DATA for indices or labels out of range or weights
- * that are all 0, and PLAIT_ERR_NUMERIC for the last of guard.nonfinite_limit consecutive steps
- * that were not finite: the step counts as skipped, parameters and optimizer states are unchanged,
- * and the session remains usable. PLAIT_ERR_PEER or a code of the device: the step may be applied
- * in part; close the session, or on a single rank load a checkpoint.
+ * Errors: PLAIT_ERR_INVALID for feeds that do not fit or lie elsewhere, and PLAIT_ERR_STATE:
+ * refused before the call starts, no step is made and the session is unchanged. PLAIT_ERR_DATA when
+ * [data.train] cannot be read or is empty: no step is made. PLAIT_ERR_DATA for indices or labels
+ * out of range or weights that are all 0, and PLAIT_ERR_NUMERIC for the last of
+ * guard.nonfinite_limit consecutive steps that were not finite: the step counts as skipped,
+ * parameters and optimizer states are unchanged, and the session remains usable. PLAIT_ERR_PEER or
+ * a code of the device: the step may be applied in part; close the session, or on a single rank
+ * load a checkpoint.
  * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_step(plait_session *session, const plait_feed *feeds,
                                                                     uint32_t n_feeds, plait_step_result *result);
@@ -444,7 +449,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict(plait_ses
 /* A value to predict, and where to. This struct never changes. */
 typedef struct plait_prediction {
   const char *value;
-  void *out; /* (bytes) */
+  void *out; /* (bytes), host memory; NULL with bytes 0: not copied, a view shows it (view.h) */
   uint64_t bytes;
 } plait_prediction;
 /* Predicts several values (n, at least 1), such as the hidden states of some layers, in one run of
@@ -527,10 +532,11 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_e
                                                                          const plait_export_options *options,
                                                                          plait_text **json);
 
-/* Returns JSON: run directory, step, samples, device, arena_bytes and the part of it that other
- * ranks can access, shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape,
- * dtype, group), and last_evaluation: the latest result of run or evaluate, null before the first
- * one and after a load. plait_text_free() frees it. Not collective.
+/* Returns JSON: run directory, step, samples, device, dl_device ([type, index] of its memory in
+ * DLPack; type 0: it tells none), arena_bytes and the part of it that other ranks can access,
+ * shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype, group), and
+ * last_evaluation: the latest result of run or evaluate, null before the first one and after a
+ * load. plait_text_free() frees it. Not collective.
  * Errors: PLAIT_ERR_STATE. The session is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
 /* Copies the global tensor of a parameter to `data`: host memory, row-major, in the dtype of the
@@ -558,8 +564,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_sessi
  * are then made again before each launch that reads them, and generation reuses no prompts. Not
  * collective.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no such parameter; PLAIT_ERR_UNIMPLEMENTED when the
- * host cannot access the memory of the device, or the parameter is distributed over ranks
- * (plait_session_read() works for both); PLAIT_ERR_STATE. The session is unchanged.
+ * host cannot access the memory of the device (plait_session_view_of() of view.h shows it there),
+ * or the parameter is distributed over ranks (plait_session_read() works for both);
+ * PLAIT_ERR_STATE. The session is unchanged.
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view(plait_session *session, const char *parameter,
                                                                     plait_dl_managed **out);

@@ -5,6 +5,7 @@
 #include <plait/checkpoint.h>
 #include <plait/data.h>
 #include <plait/encode.h>
+#include <plait/view.h>
 
 #include <cstddef>
 #include <memory>
@@ -73,6 +74,7 @@ inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, d
                         kConvertOptionsV1 = PLAIT_V1_SIZE(plait_convert_options, user),
                         kStepResultV1 = PLAIT_V1_SIZE(plait_step_result, finished),
                         kProfileOptionsV1 = PLAIT_V1_SIZE(plait_profile_options, reserved),
+                        kViewOptionsV1 = PLAIT_V1_SIZE(plait_view_options, stream),
                         kFeedV1 = offsetof(plait_feed, tensor) + sizeof(void*);
 #undef PLAIT_V1_SIZE
 

@@ -5,7 +5,6 @@
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/config/bind.hpp"
-#include "engine/plan/layout.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -93,41 +92,41 @@ std::vector<session::HostField> fields_of(const plait_feed* feeds, uint32_t n) {
 // What on_step may call: all that leaves the run where it is.
 constexpr auto kInCallbacks = CallGuard::Nested::kAllowed;
 
-// A view keeps the arena alive through its manager context.
-struct View {
-  std::shared_ptr<runtime::Arena> arena;
-  std::shared_ptr<void> share;  // the session counts views that may be written through
+// A view with the memory of its description; it keeps the arena alive.
+struct ManagedView {
+  session::View view;
   std::vector<int64_t> shape, strides;
   plait_dl_managed managed{};
 };
 
-plait_dl_managed* view_of(session::Session& s, const std::string& name) {
-  const plan::Parameter& p = s.parameter(name);
-  if (!s.host_visible())
-    fail(PLAIT_ERR_UNIMPLEMENTED,
-         "[capi] the device's memory is not visible to the host; read() copies it");
-  if (!plan::is_fully_local(s.plan(), p))
-    fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
-                                      "' lies in parts on several ranks, so there is no view of "
-                                      "it; read() puts it together");
-  auto view = std::make_unique<View>();
-  view->arena = s.arena();
-  view->share = s.share_parameters();
-  view->shape.assign(p.shape.dims, p.shape.dims + p.shape.ndim);
-  view->strides.resize(view->shape.size());
+plait_dl_managed* managed(session::View view) {
+  auto made = std::make_unique<ManagedView>();
+  made->view = std::move(view);
+  const plait_shape& shape = made->view.shape;
+  made->shape.assign(shape.dims, shape.dims + shape.ndim);
+  made->strides.resize(made->shape.size());
   int64_t stride = 1;
-  for (size_t i = view->shape.size(); i-- > 0; stride *= view->shape[i]) view->strides[i] = stride;
-  plait_dl_managed& m = view->managed;
+  for (size_t i = made->shape.size(); i-- > 0; stride *= made->shape[i]) made->strides[i] = stride;
+  plait_dl_managed& m = made->managed;
   m.major = 1;
-  m.deleter = [](plait_dl_managed* self) { delete static_cast<View*>(self->manager_ctx); };
-  m.manager_ctx = view.get();
-  m.tensor.data = s.address(p.value);
-  m.tensor.device = {1, 0};
-  m.tensor.ndim = static_cast<int32_t>(p.shape.ndim);
-  m.tensor.dtype = session::to_dl(p.shape.dtype);
-  m.tensor.shape = view->shape.data();
-  m.tensor.strides = view->strides.data();
-  return &view.release()->managed;
+  m.deleter = [](plait_dl_managed* self) { delete static_cast<ManagedView*>(self->manager_ctx); };
+  m.manager_ctx = made.get();
+  m.flags = made->view.read_only ? PLAIT_DL_READ_ONLY : 0;
+  m.tensor.data = made->view.data;
+  m.tensor.device = made->view.device;
+  m.tensor.ndim = static_cast<int32_t>(shape.ndim);
+  m.tensor.dtype = session::to_dl(shape.dtype);
+  m.tensor.shape = made->shape.data();
+  m.tensor.strides = made->strides.data();
+  return &made.release()->managed;
+}
+
+session::ViewRequest request_of(const plait_view_options* options) {
+  const auto o = read_options(options, kViewOptionsV1, "plait_view_options");
+  if (o.flags & ~uint64_t{PLAIT_DL_READ_ONLY})
+    fail_invalid("[capi] plait_view_options.flags is " + std::to_string(o.flags) +
+                 ", expected 0 or PLAIT_DL_READ_ONLY (1)");
+  return {o.kind, o.flags != 0, o.device, o.stream, true};
 }
 
 std::string evaluation_json(const session::Evaluation& e) {
@@ -240,7 +239,7 @@ plait_error* plait_session_predict_all(plait_session* session, const plait_feed*
     std::vector<session::Prediction> all;
     for (uint32_t i = 0; i < n; ++i) {
       require(values[i].value, "values[].value");
-      require(values[i].out, "values[].out");
+      if (values[i].bytes > 0) require(values[i].out, "values[].out");
       all.push_back({values[i].value, values[i].out, values[i].bytes});
     }
     const ApiCall call(*session, "plait_session_predict_all", "session", kInCallbacks);
@@ -323,7 +322,31 @@ plait_error* plait_session_view(plait_session* session, const char* parameter,
     require(session, "session");
     require(out, "out");
     const ApiCall call(*session, "plait_session_view", "session", kInCallbacks);
-    *out = view_of(*session->session, text_argument(parameter, PLAIT_NTS, "parameter"));
+    session::ViewRequest request;
+    request.device = {1, 0};
+    request.waits = false;
+    *out =
+        managed(session->session->view(text_argument(parameter, PLAIT_NTS, "parameter"), request));
+  });
+}
+
+plait_error* plait_session_view_of(plait_session* session, const char* name,
+                                   const plait_view_options* options, plait_dl_managed** out) {
+  return guard_c([&] {
+    require(session, "session");
+    require(out, "out");
+    const ApiCall call(*session, "plait_session_view_of", "session", kInCallbacks);
+    *out = managed(
+        session->session->view(text_argument(name, PLAIT_NTS, "name"), request_of(options)));
+  });
+}
+
+plait_error* plait_session_wait_stream(plait_session* session, void* stream) {
+  return guard_c([&] {
+    require(session, "session");
+    require(stream, "stream");
+    const ApiCall call(*session, "plait_session_wait_stream", "session", kInCallbacks);
+    session->session->wait_stream(stream);
   });
 }
 

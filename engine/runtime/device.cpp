@@ -86,6 +86,29 @@ void Device::close() noexcept {
   call_plugin_noexcept(host(), {"", "close", "device", item_.name}, [&] { item_.close(handle_); });
 }
 
+plait_dl_device Device::dl_device() const {
+  if (info_.dl_type != 0) return {info_.dl_type, info_.dl_id};
+  return {host_visible() ? 1 : 0, 0};
+}
+
+bool Device::knows_streams() const {
+  constexpr size_t kSize = offsetof(plait_device_item, order) + sizeof(item_.order);
+  return item_.struct_size >= kSize && item_.order;
+}
+
+std::string text_of(const plait_dl_device& device) {
+  switch (device.type) {
+    case 1:
+      return "host memory";
+    case 2:
+      return strf("CUDA device %d", device.id);
+    case 3:
+      return "pinned host memory";
+    default:
+      return strf("DLPack device of type %d, index %d", device.type, device.id);
+  }
+}
+
 bool Device::pins() const {
   constexpr size_t kSize = offsetof(plait_device_item, host_free) + sizeof(item_.host_free);
   return item_.struct_size >= kSize && item_.host_alloc && !host_visible();

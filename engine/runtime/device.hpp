@@ -2,6 +2,7 @@
 #pragma once
 
 #include <plait/device.h>
+#include <plait/tensor.h>
 
 #include <atomic>
 #include <memory>
@@ -31,9 +32,13 @@ class Device : public std::enable_shared_from_this<Device> {
   bool host_visible() const { return info_.host_visible != 0; }
   // Whether a capture records device work, so that a launch calls no run().
   bool records() const { return info_.records != 0; }
-  // Whether only memory of host_alloc() is copied asynchronously.
   // Whether a launch makes the recorded calls anew, so that no graph can contain a collective.
   bool replays_calls() const { return info_.by_calls != 0; }
+  // Where its memory is, in DLPack's terms; type 0: it does not say.
+  plait_dl_device dl_device() const;
+  // Whether its queues can be ordered with streams of the host.
+  bool knows_streams() const;
+  // Whether only memory of host_alloc() is copied asynchronously.
   bool pins() const;
   // plait_device_item.peak_flops(); 0: not known. May measure the first time. [compute]
   double peak_flops(uint32_t dtype) const;
@@ -65,6 +70,9 @@ class Device : public std::enable_shared_from_this<Device> {
   Device* next_given_up_ = nullptr;
   mutable std::vector<const void*> kept_;  // for tools that look for lost memory
 };
+
+// "host memory", "CUDA device 1", "DLPack device of type 12, index 0".
+std::string text_of(const plait_dl_device& device);
 
 // One allocation of device memory, zero at first.
 class Arena {

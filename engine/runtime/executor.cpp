@@ -123,7 +123,11 @@ void Executor::write(plan::BufferRef at, const void* data, uint64_t bytes, int32
 }
 
 void Executor::read(plan::BufferRef at, void* data, uint64_t bytes) {
-  transfers_->read(data, address(at), bytes);
+  read_device(address(at), data, bytes);
+}
+
+void Executor::read_device(const void* at, void* data, uint64_t bytes) {
+  transfers_->read(data, at, bytes);
 }
 
 Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slot) {

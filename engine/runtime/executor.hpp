@@ -66,6 +66,8 @@ class Executor {
   // waits.
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);
+  // The same from any memory of the device, such as a tensor of the host's.
+  void read_device(const void* at, void* data, uint64_t bytes);
   void sync() { queue_->sync(); }
   // Waits until the device is idle and closes the graphs, before communicators and memory go:
   // communicators may wait for graphs that hold their calls. Ends work that waits for other ranks;

@@ -54,6 +54,15 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
   call("copy", [&] { return device_->item().copy(queue_, direction, to, from, bytes); });
 }
 
+void Queue::order(uint32_t order, void* stream) {
+  if (!device_->knows_streams())
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         strf("[runtime] device '%s' knows no streams of the host; pass NULL, and wait for them "
+              "before the call",
+              device_->item().name));
+  call("order", [&] { return device_->item().order(queue_, order, stream); });
+}
+
 // Without a pause at first, because most waits are short.
 template <class Passed>
 void Queue::poll(Passed&& passed) {
@@ -200,6 +209,7 @@ uint64_t Downloads::ask(const void* from) {
 const char* Downloads::get(uint64_t request) {
   PinnedBlock& block = blocks_[request % blocks_.size()];
   block.copied->wait();
+  queue_.check_health();
   return block.memory->data();
 }
 
@@ -209,7 +219,6 @@ Transfers::Transfers(Queue& queue) : queue_(queue) {
 }
 
 PinnedBlock& Transfers::next() {
-  queue_.check_health();
   PinnedBlock& piece = pieces_[turn_++ % 2];
   piece.copied->wait();
   return piece;

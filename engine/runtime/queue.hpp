@@ -44,6 +44,9 @@ class Queue {
   plait_queue* raw() const { return queue_; }
 
   void copy(uint32_t direction, void* to, const void* from, uint64_t bytes);
+  // order: PLAIT_QUEUE_AFTER_STREAM or PLAIT_STREAM_AFTER_QUEUE, with a stream of the host.
+  // Errors: PLAIT_ERR_UNIMPLEMENTED if the device knows none.
+  void order(uint32_t order, void* stream);
   // Calls the function of watch(): a queue that has passed work may have passed over collectives
   // that have failed.
   void check_health() {

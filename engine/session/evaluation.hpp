@@ -19,8 +19,8 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics;
 };
 
-// A named value to compute for the host's samples: their rows go to `out`, of host memory. bytes =
-// samples * row size.
+// A named value to compute for the host's samples: their rows go to `out`, of host memory, unless
+// it is nullptr. bytes = samples * row size.
 struct Prediction {
   std::string value;
   void* out = nullptr;

@@ -47,7 +47,7 @@ Evaluation Evaluator::evaluate(const std::string& name, int64_t max_batches) {
 // Evaluates this replica's rows of each batch, then sums over all replicas.
 Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches) {
   const Stopwatch watch;
-  Feeder feeder(batch_.feed, d, batch_.feed.batch);
+  Feeder feeder(batch_.feed, d, batch_.feed.batch, c_.executor.device());
   data::DataLoader loader(d.source(), plan::loader_config(c_.plan, d.name(), false));
   // Samples, requests to stop, loss and weight of each model, states of the metrics.
   const size_t n_models = c_.plan.models.size();
@@ -165,10 +165,6 @@ void write_members(JsonWriter& to, const Evaluation& e) {
   to.end_object();
 }
 
-namespace {
-
-// The output of that name. Errors: PLAIT_ERR_NOT_FOUND; PLAIT_ERR_CONFIG for one that the plan
-// keeps no memory for.
 const plan::Output& output_of(const plan::Plan& plan, const std::string& value) {
   const auto is_it = [&](const plan::Output& n) { return n.name == value; };
   const auto at = std::find_if(plan.outputs.begin(), plan.outputs.end(), is_it);
@@ -186,8 +182,6 @@ const plan::Output& output_of(const plan::Plan& plan, const std::string& value) 
                  did_you_mean(nearest(value, names)) + "; there are: " + join(names));
 }
 
-}  // namespace
-
 void Evaluator::predict(const std::vector<HostField>& fields,
                         const std::vector<Prediction>& values) {
   c_.need_data("predict");
@@ -195,9 +189,10 @@ void Evaluator::predict(const std::vector<HostField>& fields,
   for (const Prediction& p : values) outputs.push_back(&output_of(c_.plan, p.value));
   const plan::Dataset* d =
       c_.plan.dataset("eval") ? c_.plan.dataset("eval") : c_.plan.dataset("train");
-  Feeder feeder(predict_.feed, *d, predict_.feed.batch);
+  Feeder feeder(predict_.feed, *d, predict_.feed.batch, c_.executor.device());
   const int64_t n = feeder.set_batch(fields, true);
   for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].out) continue;
     const uint64_t needed = program::bytes(outputs[i]->shape) /
                             static_cast<uint64_t>(predict_.feed.batch) * static_cast<uint64_t>(n);
     if (values[i].bytes != needed)
@@ -209,12 +204,14 @@ void Evaluator::predict(const std::vector<HostField>& fields,
   steps_.drain();
   c_.on_all_ranks("prediction", [&] {
     // An index out of range would give NaN, or values that look like results.
+    feeder.fetch(c_.executor, true);
     const std::string outside =
         out_of_range_text(c_.plan, feeder.find_out_of_range(false), "[feed]", "the prediction");
     if (!outside.empty()) fail_invalid(outside);
     launch(predict_, feeder);
     for (size_t i = 0; i < values.size(); ++i)
-      c_.executor.read(outputs[i]->buffer, values[i].out, values[i].bytes);
+      if (values[i].out) c_.executor.read(outputs[i]->buffer, values[i].out, values[i].bytes);
+    c_.executor.sync();  // also where nothing was read
   });
 }
 

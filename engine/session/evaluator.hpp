@@ -15,6 +15,10 @@
 
 namespace plait::session {
 
+// The output of that name. Errors: PLAIT_ERR_NOT_FOUND; PLAIT_ERR_CONFIG for one that the plan
+// keeps no memory for.
+const plan::Output& output_of(const plan::Plan& plan, const std::string& value);
+
 // Owner thread only; every rank makes the same calls in the same order.
 class Evaluator {
  public:

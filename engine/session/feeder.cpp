@@ -23,10 +23,12 @@ bool same_sample(const plait_shape& sample, const plait_shape& row) {
 
 }  // namespace
 
-Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global)
+Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global,
+               const runtime::Device& device)
     : feed_(feed),
       global_(global),
-      batch_(feed.fields.size(), nullptr),
+      device_(device),
+      batch_(feed.fields.size()),
       counters_(static_cast<size_t>(global / feed.batch)) {
   for (const plan::Field& f : feed.fields) {
     if (f.index < dataset.fields().size() && f.name == dataset.fields()[f.index].name &&
@@ -37,13 +39,16 @@ Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t glo
   }
 }
 
+Feeder::Source Feeder::whole(const void* data) const {
+  const char* const bytes = static_cast<const char*>(data);
+  return {bytes, global_, false, bytes};
+}
+
 void Feeder::set_batch(const data::Batch& batch) {
   // A rank whose programs read no samples gets none.
   for (size_t i = 0; i < feed_.fields.size(); ++i)
-    batch_[i] = batch.fields.empty()
-                    ? nullptr
-                    : static_cast<const char*>(batch.fields[feed_.fields[i].index]);
-  weight_ = batch.weight;
+    batch_[i] = whole(batch.fields[feed_.fields[i].index]);
+  weight_ = whole(batch.weight);
 }
 
 uint32_t from_dl(const plait_dl_dtype& t) {
@@ -57,7 +62,12 @@ uint32_t from_dl(const plait_dl_dtype& t) {
 }
 
 plait_dl_dtype to_dl(uint32_t dtype) {
-  const uint8_t code = dtype == PLAIT_BF16 ? 4 : 2;
+  const bool integer = dtype == PLAIT_I32 || dtype == PLAIT_I64;
+  const uint8_t code = dtype == PLAIT_BF16   ? 4
+                       : dtype == PLAIT_BOOL ? 6
+                       : dtype == PLAIT_U8   ? 1
+                       : integer             ? 0
+                                             : 2;
   return {code, static_cast<uint8_t>(8 * program::dtype_bytes(dtype)), 1};
 }
 
@@ -73,14 +83,35 @@ bool is_row_major(const plait_dl_tensor& t) {
   return true;
 }
 
+const char* bytes_of(const plait_dl_tensor& t) {
+  return static_cast<const char*>(t.data) + t.byte_offset;
+}
+
+bool in_host_memory(const plait_dl_tensor& t) {
+  constexpr int32_t kHost = 1, kPinned = 3;
+  return t.device.type == kHost || t.device.type == kPinned;
+}
+
 }  // namespace
+
+bool Feeder::on_device(const plait_dl_tensor& t) const {
+  const plait_dl_device own = device_.dl_device();
+  return !in_host_memory(t) && t.device.type == own.type && t.device.id == own.id;
+}
+
+void Feeder::check_place(const plait_dl_tensor& t, const std::string& where) const {
+  if (in_host_memory(t) || on_device(t)) return;
+  const plait_dl_device own = device_.dl_device();
+  fail_invalid(where + " lies on " + runtime::text_of(t.device) + ", expected host memory" +
+               (own.type > 1 ? " or " + runtime::text_of(own) + ", where this session is" : "") +
+               "; copy it there" +
+               (t.device.type == own.type ? ", or open the session on that device" : ""));
+}
 
 int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
   const plait_dl_tensor& t = *f.tensor;
   const std::string where = "[feed] field '" + f.name + "'";
-  if (t.device.type != 1)
-    fail_invalid(where + " is not in host memory (device type " + std::to_string(t.device.type) +
-                 ")");
+  check_place(t, where);
   if (from_dl(t.dtype) != row.dtype)
     fail_invalid(where +
                  (from_dl(t.dtype)
@@ -101,9 +132,7 @@ int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
   return t.shape[0];
 }
 
-int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
-  owned_.resize(feed_.fields.size());
-  owned_weight_.resize(static_cast<size_t>(global_));
+void Feeder::check_names(const std::vector<HostField>& fields) const {
   for (const HostField& h : fields) {
     const bool known =
         h.name == "weight" || std::any_of(feed_.fields.begin(), feed_.fields.end(),
@@ -118,6 +147,12 @@ int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
     for (size_t k = 0; k < i; ++k)
       if (fields[i].name == fields[k].name)
         fail_invalid("[feed] field '" + fields[i].name + "' is given twice; give it once");
+}
+
+int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
+  owned_.resize(feed_.fields.size());
+  owned_weight_.resize(static_cast<size_t>(global_));
+  check_names(fields);
   auto given = [&](const std::string& name) {
     return std::find_if(fields.begin(), fields.end(),
                         [&](const HostField& h) { return h.name == name; });
@@ -138,33 +173,55 @@ int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
     n = samples;
   }
   if (n < 0) fail_invalid("[feed] no field was given");
+  const auto weight = given("weight");
+  if (weight != fields.end() &&
+      samples_of(*weight, program::make_shape(data::kWeightType, {global_})) != n)
+    fail_invalid("[feed] 'weight' must have one number per sample");
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
     const auto h = given(feed_.fields[i].name);
-    const char* from = h == fields.end()
-                           ? nullptr
-                           : static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset;
-    if (from && n == global_) {  // the host's memory stays where it is until the call returns
-      batch_[i] = from;
-      continue;
-    }
-    owned_[i].resize(static_cast<size_t>(global_) * feed_.fields[i].sample_bytes);
-    const uint64_t bytes = static_cast<uint64_t>(n) * feed_.fields[i].sample_bytes;
-    if (from && bytes) std::memcpy(owned_[i].data(), from, bytes);
-    const uint64_t given_bytes = from ? bytes : 0;
-    std::memset(owned_[i].data() + given_bytes, 0, owned_[i].size() - given_bytes);
-    batch_[i] = owned_[i].data();
+    stage(i, h == fields.end() ? nullptr : h->tensor, n);
   }
   std::fill(owned_weight_.begin(), owned_weight_.end(), data::Weight{0});
   std::fill_n(owned_weight_.begin(), n, data::Weight{1});
-  if (const auto h = given("weight"); h != fields.end()) {
-    const plait_shape row = program::make_shape(data::kWeightType, {global_});
-    if (samples_of(*h, row) != n) fail_invalid("[feed] 'weight' must have one number per sample");
-    std::memcpy(owned_weight_.data(),
-                static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset,
-                program::bytes_of(n, data::kWeightType));
-  }
-  weight_ = owned_weight_.data();
+  weight_ = whole(owned_weight_.data());
+  if (weight == fields.end()) return n;
+  const plait_dl_tensor& t = *weight->tensor;
+  if (on_device(t))
+    weight_ = {bytes_of(t), n, true, nullptr};
+  else if (n > 0)
+    std::memcpy(owned_weight_.data(), bytes_of(t), program::bytes_of(n, data::kWeightType));
   return n;
+}
+
+// The host's memory stays where it is until the call returns: only what is shorter is copied, and
+// zeros follow it. tensor: nullptr if the field is not given.
+void Feeder::stage(size_t field, const plait_dl_tensor* tensor, int64_t samples) {
+  Source& source = batch_[field];
+  if (tensor && on_device(*tensor)) {
+    source = {bytes_of(*tensor), samples, true, nullptr};
+    return;
+  }
+  if (tensor && samples == global_) {
+    source = whole(bytes_of(*tensor));
+    return;
+  }
+  std::vector<char>& rows = owned_[field];
+  rows.assign(static_cast<size_t>(global_) * feed_.fields[field].sample_bytes, 0);
+  const uint64_t bytes = static_cast<uint64_t>(samples) * feed_.fields[field].sample_bytes;
+  if (tensor && bytes) std::memcpy(rows.data(), bytes_of(*tensor), bytes);
+  source = whole(rows.data());
+}
+
+void Feeder::fetch(runtime::Executor& executor, bool indices_only) {
+  for (size_t i = 0; i < feed_.fields.size(); ++i) {
+    const plan::Field& f = feed_.fields[i];
+    Source& source = batch_[i];
+    if (source.visible || !source.on_device || (indices_only && f.index_ranges.empty())) continue;
+    owned_[i].assign(static_cast<size_t>(global_) * f.sample_bytes, 0);
+    executor.read_device(source.data, owned_[i].data(),
+                         static_cast<uint64_t>(source.rows) * f.sample_bytes);
+    source.visible = owned_[i].data();
+  }
 }
 
 namespace {
@@ -193,10 +250,10 @@ double number_at(uint32_t dtype, const char* data, int64_t i) {
 std::string Feeder::non_finite_text() const {
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
     const plan::Field& f = feed_.fields[i];
-    if (!batch_[i] || !program::is_float(f.shape.dtype)) continue;
+    if (!batch_[i].visible || !program::is_float(f.shape.dtype)) continue;
     const int64_t each = program::elements(f.shape) / feed_.batch;
     for (int64_t k = 0; k < global_ * each; ++k)
-      if (const double v = number_at(f.shape.dtype, batch_[i], k); !std::isfinite(v))
+      if (const double v = number_at(f.shape.dtype, batch_[i].visible, k); !std::isfinite(v))
         return strf("field '%s' of its sample %ld is %s", f.name.c_str(),
                     static_cast<long>(k / each), real_text(v).c_str());
   }
@@ -206,13 +263,13 @@ std::string Feeder::non_finite_text() const {
 Feeder::OutOfRange Feeder::find_out_of_range(bool labels) const {
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
     const plan::Field& f = feed_.fields[i];
-    if (!batch_[i]) continue;
+    if (!batch_[i].visible) continue;
     const int64_t n = global_ * (program::elements(f.shape) / feed_.batch);
     for (const plan::IndexRange& b : f.index_ranges) {
       if (b.labels && !labels) continue;
       OutOfRange found;
       for (int64_t k = 0; k < n; ++k) {
-        const int64_t v = integer_at(f.shape.dtype, batch_[i], k);
+        const int64_t v = integer_at(f.shape.dtype, batch_[i].visible, k);
         if (!found.field && (v < b.least || v >= b.end)) found = {&f, &b, v, v};
         found.largest = std::max(found.largest, v);
       }
@@ -222,19 +279,29 @@ Feeder::OutOfRange Feeder::find_out_of_range(bool labels) const {
   return {};
 }
 
+// Of micro-batch m.
+void Feeder::feed_rows(runtime::Executor& executor, char* to, const Source& from,
+                       uint64_t row_bytes, int64_t m) {
+  const int64_t b = feed_.batch;
+  const char* const first = from.data + static_cast<uint64_t>(m * b) * row_bytes;
+  if (!from.on_device) return uploads_->write(to, first, static_cast<uint64_t>(b) * row_bytes);
+  const int64_t rows = std::clamp<int64_t>(from.rows - m * b, 0, b);
+  const uint64_t bytes = static_cast<uint64_t>(rows) * row_bytes,
+                 rest = static_cast<uint64_t>(b - rows) * row_bytes;
+  if (bytes > 0) executor.queue().copy(PLAIT_COPY_ON_DEVICE, to, first, bytes);
+  if (rest == 0) return;
+  zeros_.resize(std::max<size_t>(zeros_.size(), rest));
+  uploads_->write(to + bytes, zeros_.data(), rest);
+}
+
 void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
                   int64_t step, int64_t first_sample) {
-  const int64_t b = feed_.batch;
   if (!uploads_) uploads_.emplace(executor.queue(), 2, block_bytes());
   uploads_->begin();
-  for (const plan::Field& f : to.fields) {
-    const uint64_t bytes = static_cast<uint64_t>(b) * f.sample_bytes;
-    uploads_->write(executor.address(f.buffer, slot),
-                    batch_[f.feed_index] + static_cast<uint64_t>(m) * bytes, bytes);
-  }
+  for (const plan::Field& f : to.fields)
+    feed_rows(executor, executor.address(f.buffer, slot), batch_[f.feed_index], f.sample_bytes, m);
   if (to.weight.segment >= 0)
-    uploads_->write(executor.address(to.weight, slot), weight_ + m * b,
-                    program::bytes_of(b, data::kWeightType));
+    feed_rows(executor, executor.address(to.weight, slot), weight_, sizeof(data::Weight), m);
   if (to.counter.segment >= 0) {
     auto& counter = counters_[static_cast<size_t>(m)];
     counter = {step, first_sample};

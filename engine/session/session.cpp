@@ -167,19 +167,14 @@ void Session::read(const std::string& parameter, void* data, uint64_t bytes) {
 void Session::write(const std::string& parameter, const void* data, uint64_t bytes) {
   parts_->parameters.write(parameter, data, bytes);
 }
-std::shared_ptr<void> Session::share_parameters() {
-  parts_->context.state.modified();
-  return parts_->context.share_parameters();
-}
-const plan::Parameter& Session::parameter(const std::string& name) const {
-  return parts_->parameters.find(name);
-}
-const std::shared_ptr<runtime::Arena>& Session::arena() const {
-  return parts_->context.executor.arena();
+View Session::view(const std::string& name, const ViewRequest& request) {
+  return view_of(parts_->context, parts_->steps, parts_->parameters, name, request);
 }
 char* Session::address(plan::BufferRef at) const { return parts_->context.executor.address(at); }
-bool Session::host_visible() const { return parts_->context.host_visible(); }
 const plan::Plan& Session::plan() const { return parts_->context.plan; }
+void Session::wait_stream(void* stream) {
+  parts_->context.executor.queue().order(PLAIT_QUEUE_AFTER_STREAM, stream);
+}
 
 std::string Session::describe() const {
   const SessionContext& c = parts_->context;
@@ -187,6 +182,8 @@ std::string Session::describe() const {
   w.object().field("schema", 1).field("step", c.state.step).field("samples", c.state.samples);
   w.field("run_dir", c.run_files ? c.run_files->dir().path() : std::string());
   w.field("device", c.plan.device).field("device_summary", c.executor.device().info().summary);
+  const plait_dl_device dl = c.executor.device().dl_device();
+  w.key("dl_device").array().value(int64_t{dl.type}).value(int64_t{dl.id}).end_array();
   w.field("arena_bytes", c.executor.bytes()).field("shared_bytes", c.executor.shared_bytes());
   w.key("groups").array();
   if (c.ranks.communicators())

@@ -14,6 +14,7 @@
 #include "engine/session/feeder.hpp"
 #include "engine/session/profiler_settings.hpp"
 #include "engine/session/settings.hpp"
+#include "engine/session/views.hpp"
 
 namespace plait::session {
 
@@ -46,15 +47,12 @@ class Session {
 
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);
-  // The host may change parameters through arena() until the last copy of what is returned is gone,
-  // on any thread, and after the session: they may differ from the last checkpoint.
-  std::shared_ptr<void> share_parameters();
-  const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
+  View view(const std::string& name, const ViewRequest& request);
+  // Later work waits for what is on a stream of the host now. Errors: as Queue::order().
+  void wait_stream(void* stream);
   // Errors: PLAIT_ERR_CONFIG when the plan does not generate.
   TokenRunner& token_runner();
-  const std::shared_ptr<runtime::Arena>& arena() const;
   char* address(plan::BufferRef at) const;
-  bool host_visible() const;
   std::string describe() const;
   const plan::Plan& plan() const;
 

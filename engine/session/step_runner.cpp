@@ -59,7 +59,8 @@ StepRunner::StepRunner(SessionContext& context)
       reported_group_(reported_group(c_.plan)),
       guard_(c_, results_) {
   if (const plan::Dataset* train = c_.plan.dataset("train"))
-    feeder_.emplace(entry_.feed, *train, entry_.feed.batch * c_.plan.accumulation);
+    feeder_.emplace(entry_.feed, *train, entry_.feed.batch * c_.plan.accumulation,
+                    c_.executor.device());
   write_loss_scale();
 }
 
@@ -187,8 +188,10 @@ StepResult StepRunner::finish_step() {
   // Before the guard, which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
   NumericsGuard::Samples samples{launch.outside, ""};
-  if (r.skipped && !looks_ahead_)  // else the next step's are staged by now
+  if (r.skipped && !looks_ahead_) {  // else the next step's are staged by now
+    feeder_->fetch(c_.executor, false);
     samples = {feeder_->find_out_of_range(), feeder_->non_finite_text()};
+  }
   guard_.check(r, samples, in_flight() > 0);
   return r;
 }

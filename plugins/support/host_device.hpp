@@ -54,7 +54,8 @@ class HostDevice {
             nullptr,  // it is there wherever its plugin is
             nullptr,  // any host memory will do
             nullptr,
-            peak_function()};
+            peak_function(),
+            nullptr};  // no streams of hosts
   }
 
  private:

@@ -103,7 +103,8 @@ void add_device(const Host& host) {
                                            probe,
                                            host_alloc,
                                            host_free,
-                                           nullptr};  // peak_flops: not known
+                                           nullptr,   // peak_flops: not known
+                                           nullptr};  // order: no streams of hosts
   host.add(device);
 }
 

@@ -14,6 +14,7 @@
 #include <plait/plait.h>
 #include <plait/plugin.h>
 #include <plait/tokenizer.h>
+#include <plait/view.h>
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " changed its size")
 #define AT(type, member, offset) \
@@ -235,17 +236,18 @@ AT(plait_device_info, dl_id, 36);
 AT(plait_device_info, records, 40);
 AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
-
 AT(plait_device_info, by_calls, 56);
 AT(plait_device_info, reserved2, 60);
-SIZE(plait_device_item, 232);
-SIZE(plait_dataset_item, 96);
+
+SIZE(plait_device_item, 240);
+SIZE(plait_dataset_item, 88);
 AT(plait_dataset_item, text_of, 72);
 AT(plait_dataset_item, read_epoch, 80);
 AT(plait_dataset_item, open_metadata, 88);
 AT(plait_datasets_table, text_of, 40);
 AT(plait_datasets_table, read_epoch, 48);
 AT(plait_device_item, peak_flops, 224);
+AT(plait_device_item, order, 232);
 AT(plait_device_item, probe, 200);
 AT(plait_device_item, host_alloc, 208);
 AT(plait_device_item, host_free, 216);
@@ -289,7 +291,18 @@ AT(plait_cuda_queue, struct_size, 0);
 AT(plait_cuda_queue, stream, 8);
 AT(plait_cuda_queue, device, 16);
 
+/* view.h */
+SIZE(plait_view_options, 32);
+AT(plait_view_options, struct_size, 0);
+AT(plait_view_options, kind, 8);
+AT(plait_view_options, flags, 12);
+AT(plait_view_options, device, 16);
+AT(plait_view_options, stream, 24);
+
 /* comm.h */
+SIZE(plait_store, 40);
+AT(plait_store, get_within, 32);
+
 SIZE(plait_comm_setup, 72);
 AT(plait_comm_setup, device, 64);
 
@@ -302,9 +315,6 @@ AT(plait_comm_needs, bytes, 16);
 SIZE(plait_comm_item, 128);
 AT(plait_comm_item, status, 112);
 AT(plait_comm_item, probe, 120);
-SIZE(plait_store, 40);
-AT(plait_store, get_within, 32);
-
 #endif
 
 _Static_assert(PLAIT_KERNEL_HOST == 1, "flags of kernels moved");

@@ -140,6 +140,20 @@ plait_error* event_query(plait_event* e, uint32_t* done) {
   return on(of(e).device, [&] { *done = of(e).point->passed(of(e).point->asked()) ? 1 : 0; });
 }
 
+// A stream of a host is a queue of the same device.
+plait_error* order(plait_queue* q, uint32_t order, void* stream) {
+  return on(q, [&] {
+    if (order != PLAIT_QUEUE_AFTER_STREAM && order != PLAIT_STREAM_AFTER_QUEUE)
+      plait::fail(PLAIT_ERR_INVALID, "[async] order " + std::to_string(order));
+    Queue &own = queue_of(q), &other = *static_cast<Queue*>(stream);
+    const bool own_waits = order == PLAIT_QUEUE_AFTER_STREAM;
+    const auto point = std::make_shared<Point>();
+    const uint64_t number = point->next();
+    (own_waits ? other : own).put_point(point, number);
+    (own_waits ? own : other).put_wait(point, number);
+  });
+}
+
 plait_error* capture_begin(plait_queue* q) {
   return on(q, [&] { queue_of(q).capture_begin(); });
 }
@@ -251,7 +265,8 @@ PLAIT_PLUGIN("device-async", "0.1.0", "Apache-2.0", "A device that works by itse
                                            probe,
                                            host_alloc,
                                            host_free,
-                                           peak_flops};
+                                           peak_flops,
+                                           order};
   static const std::vector<plait_kernel_item> kernels = [] {
     std::vector<plait_kernel_item> all = inner_items();
     for (plait_kernel_item& k : all) {

@@ -7,6 +7,13 @@ namespace emulator {
 
 bool is_stream(CUstream stream) { return !stream || driver().streams.contains(stream); }
 
+namespace {
+// The handles of the default streams stand for the one that nullptr is.
+CUstream resolved(CUstream stream) {
+  return stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ? nullptr : stream;
+}
+}  // namespace
+
 CUresult invalidate(const std::shared_ptr<Capture>& capture, const char* entry) {
   capture->valid = false;
   return say(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -152,8 +159,9 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+CUresult cuStreamWaitEvent(CUstream given, CUevent event, unsigned) {
   ENTER(cuStreamWaitEvent, kContext);
+  const CUstream stream = resolved(given);
   if (!is_stream(stream) || !lives(driver().events, event)) return CUDA_ERROR_INVALID_HANDLE;
   const auto capture = event->capture.lock();
   const auto mine = stream ? stream->capture : nullptr;
@@ -208,8 +216,9 @@ CUresult cuEventDestroy(CUevent event) {
   return call.result();
 }
 
-CUresult cuEventRecord(CUevent event, CUstream stream) {
+CUresult cuEventRecord(CUevent event, CUstream given) {
   ENTER(cuEventRecord, kContext);
+  const CUstream stream = resolved(given);
   if (!is_stream(stream) || !lives(driver().events, event)) return CUDA_ERROR_INVALID_HANDLE;
   if (stream && stream->context != event->context)
     return say(CUDA_ERROR_INVALID_HANDLE, "cuEventRecord(): event and stream of two contexts");

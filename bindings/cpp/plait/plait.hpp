@@ -346,11 +346,17 @@ constexpr plait_dl_dtype dl_dtype() {
     return {static_cast<uint8_t>(std::is_unsigned_v<T> ? 1 : 0), kBits, 1};
 }
 
-// One field of a batch in host memory, row-major. Borrows the data, which must live until the call
-// that takes the feed returns. Errors: HostError with PLAIT_ERR_INVALID when shape and data
-// disagree.
+// One field of a batch, row-major, in host memory or in that of the session's device. Borrows the
+// data, which must live until the call that takes the feed returns. Errors: HostError with
+// PLAIT_ERR_INVALID when shape and data disagree.
 class Feed {
  public:
+  // A tensor of DLPack, wherever it lies. Shape and strides are copied.
+  Feed(std::string field, const plait_dl_tensor& tensor)
+      : field_(std::move(field)),
+        shape_(tensor.shape, tensor.shape + tensor.ndim),
+        strides_(tensor.strides, tensor.strides + (tensor.strides ? tensor.ndim : 0)),
+        tensor_(tensor) {}
   template <class T>
   Feed(std::string field, std::span<const T> data, std::vector<int64_t> shape)
       : field_(std::move(field)), shape_(std::move(shape)) {
@@ -369,13 +375,13 @@ class Feed {
  private:
   friend class Session;
   std::string field_;
-  std::vector<int64_t> shape_;
+  std::vector<int64_t> shape_, strides_;  // strides: none if row-major
   plait_dl_tensor tensor_{};
 };
 
-// A view of the host memory of a parameter. Steps and loads change its content. It may outlive the
-// session. While there is one, copies of parameters are made again before each launch: keep it no
-// longer than needed.
+// A view of the memory of a parameter, in host memory unless view.hpp made it. Steps and loads
+// change its content. It may outlive the session. While there is one that may be written, copies of
+// parameters are made again before each launch: keep it no longer than needed.
 class ParameterView {
  public:
   explicit ParameterView(plait_dl_managed* managed) : managed_(managed) {}
@@ -559,9 +565,10 @@ class Session {
   static std::vector<plait_feed> raw_feeds(std::span<const Feed> feeds) {
     std::vector<plait_feed> raw;
     for (const Feed& feed : feeds) {
-      // The pointer is set here: the Feed may have been moved since it was made.
+      // The pointers are set here: the Feed may have been moved since it was made.
       auto& tensor = const_cast<plait_dl_tensor&>(feed.tensor_);
       tensor.shape = const_cast<int64_t*>(feed.shape_.data());
+      tensor.strides = feed.strides_.empty() ? nullptr : const_cast<int64_t*>(feed.strides_.data());
       raw.push_back({sizeof(plait_feed), feed.field_.c_str(), &tensor});
     }
     return raw;

@@ -43,6 +43,7 @@ class Device {
   Host host() const { return Host(host_); }
   // Current on the thread that opened the device, and on others during a function of the device.
   CUcontext context() const { return context_; }
+  int ordinal() const { return device_; }
   void info(plait_device_info& out) const;
   double peak_flops(uint32_t dtype) const;
   // 90 for compute capability 9.0.
@@ -91,8 +92,8 @@ class Device {
   const plait_host* host_;
   std::string libraries_, cache_;
   bool graphs_;
-  DeviceHandle handle_{};
   uint32_t world_;  // ranks of the job
+  DeviceHandle handle_{};
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   std::optional<OpeningThread> thread_;

@@ -130,6 +130,10 @@ void graph_close(plait_graph* g) {
   close_on(graph_of(g).device(), [&] { delete &graph_of(g); });
 }
 
+plait_error* order(plait_queue* q, uint32_t order, void* stream) {
+  return on(queue_of(q).device(), [&] { queue_of(q).order(order, static_cast<CUstream>(stream)); });
+}
+
 const plait_device_item& item() {
   static const plait_device_item device = {sizeof(plait_device_item),
                                            "cuda",
@@ -160,7 +164,8 @@ const plait_device_item& item() {
                                            probe,
                                            host_alloc,
                                            host_free,
-                                           peak_flops};
+                                           peak_flops,
+                                           order};
   return device;
 }
 

@@ -50,7 +50,7 @@ plait_error* Graph::launch(plait_queue* queue) const {
   return nullptr;
 }
 
-Queue::Queue(Device& device) : device_(device) {
+Queue::Queue(Device& device) : device_(device), between_(device) {
   check(driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
         "creating a stream");
   handle_ = {{sizeof(plait_cuda_queue), stream_, device.handle()}, this};
@@ -150,6 +150,24 @@ Graph* Queue::capture_end() {
   CUgraph graph = nullptr;
   check(driver().cuStreamEndCapture(stream_, &graph), "ending a capture");
   return new Graph(device_, graph, stream_);
+}
+
+// A wait is for the record before it, so that one event serves all calls.
+void Queue::order(uint32_t order, CUstream stream) {
+  need_no_capture("order");
+  if (order != PLAIT_QUEUE_AFTER_STREAM && order != PLAIT_STREAM_AFTER_QUEUE)
+    fail(PLAIT_ERR_INVALID,
+         "[cuda] order " + std::to_string(order) +
+             " of a queue and a stream, expected PLAIT_QUEUE_AFTER_STREAM (1) or "
+             "PLAIT_STREAM_AFTER_QUEUE (2)");
+  const bool queue_waits = order == PLAIT_QUEUE_AFTER_STREAM;
+  const Driver& d = driver();
+  CUresult r = d.cuEventRecord(between_.raw(), queue_waits ? stream : stream_);
+  if (r == CUDA_SUCCESS) r = d.cuStreamWaitEvent(queue_waits ? stream_ : stream, between_.raw(), 0);
+  check(r, std::string("making the ") +
+               (queue_waits ? "session wait for a stream" : "stream wait for the session") +
+               ", which must be one of the primary context of GPU " +
+               std::to_string(device_.ordinal()) + ",");
 }
 
 plait_error* Queue::launch(const Graph& graph) {

@@ -73,6 +73,8 @@ class Queue {
   void capture_begin();
   Graph* capture_end();
   plait_error* launch(const Graph& graph);
+  // order: PLAIT_QUEUE_AFTER_STREAM or PLAIT_STREAM_AFTER_QUEUE.
+  void order(uint32_t order, CUstream stream);
 
  private:
   // With device.graphs = false: lists the call while the queue captures. False otherwise.
@@ -86,6 +88,7 @@ class Queue {
   Device& device_;
   QueueHandle handle_{};
   CUstream stream_ = nullptr;
+  Event between_;  // of order(): each use is over when the call returns
   bool capturing_ = false;
   std::vector<Graph::Call> calls_;  // while capturing with device.graphs = false
 };

@@ -1,5 +1,7 @@
 // Which calls are allowed: two threads on one object, callbacks that call back, callbacks that
 // throw, and closing during a call.
+#include <plait/view.h>
+
 #include <atomic>
 #include <functional>
 #include <stdexcept>
@@ -121,6 +123,9 @@ TEST_CASE(
       {"plait_session_write",
        [&] { return plait_session_write(s, "model.linear1.weight", data, sizeof data); }},
       {"plait_session_view", [&] { return plait_session_view(s, "model.linear1.weight", &view); }},
+      {"plait_session_view_of",
+       [&] { return plait_session_view_of(s, "model.linear1.weight", nullptr, &view); }},
+      {"plait_session_wait_stream", [&] { return plait_session_wait_stream(s, data); }},
   };
   for (const auto& [name, call] : calls) {
     const auto f = failure_of([&c = call] { host::check(c()); });

@@ -9,6 +9,7 @@
 
 #include <plait/data.h>
 #include <plait/generate.h>
+#include <plait/view.h>
 
 #include "tests/unit/host/host.hpp"
 
@@ -219,6 +220,19 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
        [=](Output& o) { return plait_session_write(s, "model.linear1.bias", o.as<float>(), 60); }},
       {"plait_session_view", "no such parameter",
        [=](Output& o) { return plait_session_view(s, "nope", o.as<plait_dl_managed*>()); }},
+      {"plait_session_view_of", "no such parameter",
+       [=](Output& o) {
+         return plait_session_view_of(s, "nope", nullptr, o.as<plait_dl_managed*>());
+       }},
+      {"plait_session_view_of", "a flag that is not known",
+       [=](Output& o) {
+         plait_view_options v{};
+         v.struct_size = sizeof v;
+         v.flags = 2;
+         return plait_session_view_of(s, "model.linear1.bias", &v, o.as<plait_dl_managed*>());
+       }},
+      {"plait_session_wait_stream", "a device without streams",
+       [=](Output& o) { return plait_session_wait_stream(s, o.as<char>()); }},
   };
 }
 
@@ -298,7 +312,7 @@ std::string generating() {
 // The functions of the host's headers that return an error.
 std::set<std::string> fallible() {
   std::stringstream text;
-  for (const char* header : {"plait.h", "encode.h", "data.h", "generate.h"})
+  for (const char* header : {"plait.h", "encode.h", "data.h", "generate.h", "view.h"})
     text << std::ifstream(PLAIT_SOURCE_FOLDER "/abi/plait/" + std::string(header)).rdbuf();
   const std::string all = text.str();
   const std::string before = "plait_error *PLAIT_CALL ";
