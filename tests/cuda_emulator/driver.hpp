@@ -97,6 +97,9 @@ enum Needs : unsigned {
 class Call {
  public:
   Call(Entry& entry, unsigned needs);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
   // The result to return at once, if stops().
   bool stops() const { return result_ != CUDA_SUCCESS && !frees_; }
   CUresult result() const { return result_; }

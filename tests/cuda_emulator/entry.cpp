@@ -11,6 +11,8 @@ thread_local CUcontext current_context = nullptr;
 
 namespace {
 
+thread_local unsigned calls_inside = 0;  // of this thread
+
 std::vector<Entry*>& entries() {
   static auto* const all = new std::vector<Entry*>;
   return *all;
@@ -61,6 +63,7 @@ Entry::Entry(const char* name_) : name(name_) {
 
 Call::Call(Entry& entry, unsigned needs) : lock_(driver().mutex), frees_(needs & kFrees) {
   Driver& d = driver();
+  ++calls_inside;
   ++entry.calls;
   if (!d.fail_entry.empty() && d.fail_entry == entry.name && d.fail_call == entry.calls) {
     result_ = d.fail_result;
@@ -79,6 +82,8 @@ Call::Call(Entry& entry, unsigned needs) : lock_(driver().mutex), frees_(needs &
       result_ = invalidate(capture, entry.name);
     }
 }
+
+Call::~Call() { --calls_inside; }
 
 CUresult say(CUresult r, const std::string& text) {
   driver().message = text;
@@ -132,6 +137,13 @@ const char* emulator_live() {
   add(contexts, "context");
   return text.c_str();
 }
+
+uint64_t emulator_memory() {
+  const std::lock_guard lock(driver().mutex);
+  return driver().used;
+}
+
+bool emulator_inside() { return calls_inside > 0; }
 
 const char* emulator_message() { return driver().message.c_str(); }
 

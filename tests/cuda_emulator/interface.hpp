@@ -72,5 +72,10 @@ EMULATOR_API void emulator_calls(void (*each)(void* to, const char* name, uint64
 // What exists and was not freed: "2 allocations, 1 stream"; "" if nothing. Valid until the next
 // call.
 EMULATOR_API const char* emulator_live();
+// Bytes of device memory that were allocated and not freed.
+EMULATOR_API uint64_t emulator_memory();
+// Whether this thread is inside an entry point of the driver, or runs work of a stream: what it
+// allocates there, a driver would not.
+EMULATOR_API bool emulator_inside();
 // The last message that went to stderr, "" if none. Valid until the next call of anything here.
 EMULATOR_API const char* emulator_message();
