@@ -73,8 +73,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view_of(plait_ses
 
 /* Later work of the session waits for the work that is on the stream now; the call does not. Not
  * collective.
- * Errors: PLAIT_ERR_UNIMPLEMENTED when the device has no streams; PLAIT_ERR_STATE; a code of the
- * device, for instance for a stream of another device: nothing waits. [thread: owner; blocks: no] */
+ * Errors: PLAIT_ERR_UNIMPLEMENTED when the device knows no streams; PLAIT_ERR_STATE; a code of the
+ * device, for instance for a stream of another one: nothing waits. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_wait_stream(plait_session *session, void *stream);
 
 #ifdef __cplusplus

@@ -1,5 +1,7 @@
 // Recorded work is launched on the queue that launches it, whichever recorded it, as CUDA graphs
 // and as lists of calls.
+#include <plait/cuda.h>
+
 #include <map>
 
 #include "tests/cuda_emulator/plugin.hpp"
@@ -74,6 +76,34 @@ TEST_CASE("events of a list of calls are recorded and waited for at each launch"
     item.event_close(event);
   }
   check_nothing_is_left();
+}
+
+TEST_CASE("a queue and a stream of the host are ordered, but not while the queue captures") {
+  for (const char* graphs : {"true", "false"}) {
+    CAPTURE(graphs);
+    emulator_configure(nullptr, 1);
+    const auto& item = OpenDevice::item();
+    {
+      const OpenDevice device(abi_host::OptionValues{{"graphs", graphs}});
+      plait_queue *queue = device.queue(), *other = device.queue();
+      void* const stream = reinterpret_cast<plait_cuda_queue*>(other)->stream;
+      for (const uint32_t order : {PLAIT_QUEUE_AFTER_STREAM, PLAIT_STREAM_AFTER_QUEUE})
+        CHECK(take(item.order(queue, order, stream)) == "");
+      CHECK(calls_of("cuEventRecord") == 2);
+      CHECK(calls_of("cuStreamWaitEvent") == 2);
+      const std::string unknown = take(item.order(queue, 3, stream));
+      CHECK(unknown.find("[cuda] order 3 of a queue and a stream, expected") == 0);
+      REQUIRE(take(item.capture_begin(queue)) == "");
+      const std::string captures = take(item.order(queue, PLAIT_QUEUE_AFTER_STREAM, stream));
+      CHECK(captures.find("[cuda] order while the queue captures") == 0);
+      plait_graph* graph = nullptr;
+      REQUIRE(take(item.capture_end(queue, &graph)) == "");
+      item.graph_close(graph);
+      item.queue_close(queue);
+      item.queue_close(other);
+    }
+    check_nothing_is_left();
+  }
 }
 
 TEST_CASE("an error of work on the GPU says how to find the kernel") {

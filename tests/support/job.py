@@ -92,8 +92,8 @@ def wait_all(processes, seconds):
 
 
 class Job:
-    """A job in a folder of its own. `launched`: plait run starts the ranks; else we do, and so learn how each of them ended.
-    `more`: environment variables."""
+    """A job in a folder of its own. `launched`: plait run starts the ranks; else we do, and so learn
+    how each of them ended. `more`: environment variables."""
 
     def __init__(self, folder, layout, launched, words, more=None):
         self.folder, self.layout, self.launched, self.more = folder, layout, launched, more or {}

@@ -32,8 +32,8 @@ class Failure {
   // When it failed. Only where it has.
   std::chrono::steady_clock::time_point since() const { return since_; }
   [[noreturn]] void throw_it() const { fail(code_, text_); }
-  // The same as the cause of an error that names the call that the GPU was at: the host does not see
-  // those of a graph.
+  // The same as the cause of an error that names the call that the GPU was at: the host does not
+  // see those of a graph.
   [[noreturn]] void throw_it(const Host& host, const std::string& head) const {
     if (begun_.empty()) throw_it();
     const std::string begun = head + " failed while the GPU was at " + begun_;
