@@ -319,8 +319,9 @@ typedef struct plait_step_result {
   double mfu, mfu_full;
 
   /* Since struct_size 168; as above. metrics: (n_metrics), the session's, valid until its next call.
-   * Over the steps since the last line of metrics, those that were skipped left out (NaN: all were):
-   * the [[metrics]] with train = true, and of several losses each before its weight, "loss.NAME". */
+   * Over the steps since the last line of metrics without those that were skipped (NaN: nothing
+   * counted): the [[metrics]] with train = true, and of several losses each before its weight,
+   * "loss.NAME". */
   const plait_metric_value *metrics;
   uint32_t n_metrics;
   uint32_t reserved;

@@ -15,8 +15,8 @@ struct Evaluation {
   std::string dataset;
   int64_t samples = 0;
   double loss = 0, seconds = 0;
-  double perplexity = 0;  // of tokens; 0: the loss has none
-  std::vector<std::pair<std::string, double>> metrics;
+  double perplexity = 0;                                // of tokens; 0: the loss has none
+  std::vector<std::pair<std::string, double>> metrics;  // as planned; NaN: nothing counted
 };
 
 // A named value to compute for the host's samples: their rows go to `out`, of host memory, unless

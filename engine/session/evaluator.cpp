@@ -161,7 +161,8 @@ void write_members(JsonWriter& to, const Evaluation& e) {
   to.field("loss", e.loss);
   if (e.perplexity > 0) to.field("token_perplexity", e.perplexity);
   to.field("seconds", e.seconds).key("metrics").object();
-  for (const auto& [name, value] : e.metrics) to.field(name, value);
+  for (const auto& [name, value] : e.metrics)
+    if (!std::isnan(value)) to.field(name, value);
   to.end_object();
 }
 

@@ -10,7 +10,10 @@ namespace plait::session {
 
 double metric_value(const plan::Plan& plan, const plan::Metric& metric, const double* state,
                     double weights) {
-  if (!metric.item) return state[0] / (metric.has_weights ? state[1] : weights);
+  if (!metric.item) {
+    const double counted = metric.has_weights ? state[1] : weights;
+    return counted != 0 ? state[0] / counted : std::numeric_limits<double>::quiet_NaN();
+  }
   return call_plugin({plan.registry->plugin_of(metric.item), "finish", "metric", metric.item->name},
                      [&] { return metric.item->finish(state); });
 }

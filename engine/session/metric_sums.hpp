@@ -11,8 +11,9 @@
 
 namespace plait::session {
 
-// The value of a metric, or the mean of a loss. state: its n_state() sums; weights: the sum of the
-// weights of its model's loss, over the same samples. Errors: PLAIT_ERR_PLUGIN.
+// The value of a metric, or the mean of a loss; NaN: nothing counted, as where all labels are
+// ignored. state: its n_state() sums; weights: the sum of the weights of its model's loss, over the
+// same samples. Errors: PLAIT_ERR_PLUGIN.
 double metric_value(const plan::Plan& plan, const plan::Metric& metric, const double* state,
                     double weights);
 
@@ -24,7 +25,7 @@ class MetricSums {
   // Adds a step that was not skipped (`counts`), and computes the values. results: of the step;
   // begins: the steps before it belong to an earlier line. Does not allocate.
   void add(const HostBuffer& results, bool begins, bool counts);
-  // In the order of Plan::train_metrics; NaN while no step counts. Valid until the next add().
+  // In the order of Plan::train_metrics; NaN while nothing counts. Valid until the next add().
   std::span<const plait_metric_value> values() const { return values_; }
 
  private:

@@ -42,14 +42,14 @@ Trainer::Trainer(SessionParts& parts)
   }
   if (c_.plan.find_entry_point(plan::kStatistics)) statistics_.emplace(c_, p_.steps);
   if (groups_.size() < 2) groups_.clear();
-  for (const GroupRate& g : groups_) more_.push_back({g.line, 0});
   for (const plan::Metric& m : c_.plan.train_metrics) {
     std::string tag = "train/" + m.name;
     if (!m.item) std::replace(tag.begin(), tag.end(), '.', '/');
     metric_tags_.push_back(std::move(tag));
-    more_.push_back({m.name, 0});
   }
-  more_.reserve(more_.size() + 3);  // BusyTimes
+  const size_t most = groups_.size() + metric_tags_.size() + 3;  // BusyTimes
+  more_.reserve(most);
+  more_tags_.reserve(most);
 }
 
 observe::ProgressConfig Trainer::progress_config() const {
@@ -87,22 +87,26 @@ void Trainer::log_step(const StepResult& r) {
   show_progress(r, elapsed);
 }
 
-void Trainer::warn(const std::string& text) {
-  if (!text.empty()) c_.log.warn(text);
+void Trainer::add_more(std::string_view name, std::string_view tag, double value) {
+  more_.push_back({name, value});
+  more_tags_.push_back(tag);
 }
 
+// A metric that counted nothing has no value, and is left out.
 void Trainer::read_more(const StepResult& r) {
-  for (size_t i = 0; i < groups_.size(); ++i)
-    more_[i].value = p_.steps.learning_rate(groups_[i].group, r.step);
+  more_.clear();
+  more_tags_.clear();
+  for (const GroupRate& g : groups_)
+    add_more(g.line, g.tag, p_.steps.learning_rate(g.group, r.step));
   for (size_t i = 0; i < metric_tags_.size(); ++i)
-    more_[groups_.size() + i].value = r.metrics[i].value;
+    if (const double v = r.metrics[i].value; !std::isnan(v))
+      add_more(c_.plan.train_metrics[i].name, metric_tags_[i], v);
   const std::optional<BusyTimes> busy = stragglers_.times();
   stragglers_.begin();
-  more_.resize(groups_.size() + metric_tags_.size());  // never more than at first
   if (!busy) return;
-  more_.push_back({"busy_ms", busy->median_ms});
-  more_.push_back({"slowest_busy_ms", busy->slowest_ms});
-  more_.push_back({"slowest_rank", static_cast<double>(busy->slowest)});
+  add_more("busy_ms", "train/busy_ms", busy->median_ms);
+  add_more("slowest_busy_ms", "train/slowest_busy_ms", busy->slowest_ms);
+  add_more("slowest_rank", "train/slowest_rank", static_cast<double>(busy->slowest));
 }
 
 void Trainer::write_metrics(const StepResult& r, double elapsed) {
@@ -141,11 +145,7 @@ void Trainer::write_events(const StepResult& r, double now) {
   write("train/loss", r.loss);
   write("train/mean_loss", r.mean_loss);
   write("train/lr", r.learning_rate);
-  for (size_t i = 0; i < groups_.size(); ++i) write(groups_[i].tag, more_[i].value);
-  for (size_t i = 0; i < metric_tags_.size(); ++i)
-    write(metric_tags_[i], more_[groups_.size() + i].value);
-  for (size_t i = groups_.size() + metric_tags_.size(); i < more_.size(); ++i)
-    write(busy_tags_[i - groups_.size() - metric_tags_.size()], more_[i].value);
+  for (size_t i = 0; i < more_.size(); ++i) write(more_tags_[i], more_[i].value);
   write("train/grad_norm", r.grad_norm);
   if (clips_) write("train/grad_norm_clipped", r.grad_norm_clipped);
   write("train/samples_per_s", r.samples_per_s);
@@ -251,7 +251,8 @@ bool Trainer::evaluate(const StepResult& r) {
 void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   std::vector<observe::NamedValue> values{{"loss", e.loss}};
   if (e.perplexity > 0) values.push_back({"token_perplexity", e.perplexity});
-  for (const auto& [name, v] : e.metrics) values.push_back({name, v});
+  for (const auto& [name, v] : e.metrics)
+    if (!std::isnan(v)) values.push_back({name, v});
   const double now = unix_seconds();
   if (c_.run_files) {
     c_.run_files->metrics().event("evaluate", r.step, now, values, "dataset", "eval");
@@ -265,7 +266,8 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   std::string text =
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
   if (e.perplexity > 0) text += ", token_perplexity " + real_text(e.perplexity, "%.4f");
-  for (const auto& [name, v] : e.metrics) text += ", " + name + " " + real_text(v, "%.4f");
+  for (const auto& [name, v] : e.metrics)
+    if (!std::isnan(v)) text += ", " + name + " " + real_text(v, "%.4f");
   text += strf(" on %ld samples in ", static_cast<long>(e.samples)) + duration_text(e.seconds);
   if (best) text += ", the best " + best_metric_ + " so far";
   c_.log.info(text);

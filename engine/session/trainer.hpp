@@ -29,6 +29,7 @@ class Trainer {
   void write_events(const StepResult& r, double now);
   void show_progress(const StepResult& r, double elapsed);
   void read_more(const StepResult& r);
+  void add_more(std::string_view name, std::string_view tag, double value);
   bool evaluate(const StepResult& r);  // true: early stopping
   Evaluation evaluation(const StepResult& r);
   int metric_index(const std::string& wanted, const char* key) const;
@@ -70,17 +71,16 @@ class Trainer {
   std::vector<GroupRate> groups_;
   std::optional<StatisticsRecorder> statistics_;  // of a plan with statistics
   std::vector<std::string> metric_tags_;          // as Plan::train_metrics
-  std::vector<observe::NamedValue> more_;         // of a line: of groups_, then of train_metrics
-  std::string checkpoint_;                        // the newest
-  std::string best_metric_;                       // whose best checkpoint is kept; "": none
-  TrainingState::Best kept_before_;               // until the checkpoint of state.kept is written
-  TrainingState::Best kept_lost_;                 // whose checkpoint could not be written
-  std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
-  bool copies_;                                   // periodic saves are written from a copy
+  // Further values of a line, and their tags in event files.
+  std::vector<observe::NamedValue> more_;
+  std::vector<std::string_view> more_tags_;
+  std::string checkpoint_;                    // the newest
+  std::string best_metric_;                   // whose best checkpoint is kept; "": none
+  TrainingState::Best kept_before_;           // until the checkpoint of state.kept is written
+  TrainingState::Best kept_lost_;             // whose checkpoint could not be written
+  std::optional<SavedCheckpoint> not_saved_;  // the newest save, if it failed
+  bool copies_;                               // periodic saves are written from a copy
   Stragglers stragglers_;
-  SlowOps slow_ops_;
-  static constexpr const char* busy_tags_[] = {"train/busy_ms", "train/slowest_busy_ms",
-                                               "train/slowest_rank"};
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -124,7 +125,8 @@ bool Run::on_step(const plait_step_result& r) {
   if (r.tflops > 0) record["tflops"] = r.tflops;
   if (r.mfu > 0) record["mfu"] = r.mfu;
   for (uint32_t i = 0; i < r.n_metrics; ++i)
-    record["metrics"][r.metrics[i].name] = json_number(r.metrics[i].value);
+    if (const plait_metric_value& m = r.metrics[i]; !std::isnan(m.value))
+      record["metrics"][m.name] = json_number(m.value);
   terminal_.record(record);
   return stops;
 }

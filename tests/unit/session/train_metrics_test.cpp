@@ -1,6 +1,7 @@
 // Metrics and single losses of training steps, against an evaluation of the same samples with the
 // same weights.
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -36,6 +37,7 @@ std::vector<Json> lines_of(const std::string& run_dir) {
 
 struct Lines {
   Json step, evaluation;  // the last of each
+  std::string events;     // the event file
 };
 Lines run(const std::vector<std::string>& experiment, int ranks = 1) {
   const Folder folder;
@@ -47,6 +49,9 @@ Lines run(const std::vector<std::string>& experiment, int ranks = 1) {
     if (!line.contains("event")) found.step = line;
     if (line.value("event", "") == "evaluate") found.evaluation = line;
   }
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
+    if (entry.path().filename().string().starts_with("events."))
+      found.events = FileSystem::posix().read_all(entry.path(), 1 << 24);
   return found;
 }
 
@@ -60,6 +65,18 @@ void check_equal(const Lines& lines) {
           doctest::Approx(lines.evaluation[name].get<double>()).epsilon(1e-6));
   CHECK_FALSE(lines.step.contains("evaluated"));
   CHECK(lines.evaluation["evaluated"] == lines.evaluation["accuracy"]);
+}
+
+// A csv of 60 samples, and of every `one_in`-th a label, or of none.
+std::string labelled_data(const Folder& folder, int one_in) {
+  const std::string path = folder / "data.csv";
+  std::ofstream csv(path);
+  csv << "a,b,c,d,label\n";
+  for (int s = 0; s < 60; ++s) {
+    const bool labelled = one_in > 0 && s % one_in == 0;
+    csv << s % 7 << "," << s % 5 << "," << s % 3 << ",1," << (labelled ? s % 3 : -1) << "\n";
+  }
+  return "={type=\"csv\", path=\"" + path + "\", target=[\"label\"], target_type=\"i32\"}";
 }
 
 }  // namespace
@@ -103,14 +120,7 @@ TEST_CASE("each of several losses has a figure, before its weight") {
 
 TEST_CASE("each of several losses is divided by the weights that it counts itself") {
   const Folder folder;
-  {
-    std::ofstream csv(folder / "data.csv");
-    csv << "a,b,c,d,label\n";
-    for (int s = 0; s < 60; ++s)
-      csv << s % 7 << "," << s % 5 << "," << s % 3 << ",1," << (s % 4 == 0 ? s % 3 : -1) << "\n";
-  }
-  const std::string data = "={type=\"csv\", path=\"" + (folder / "data.csv") +
-                           "\", target=[\"label\"], target_type=\"i32\"}";
+  const std::string data = labelled_data(folder, 4);
   const auto experiment = [&](const std::string& losses, const std::vector<std::string>& more) {
     std::vector<std::string> all =
         keys({"data.train" + data, "data.eval" + data, "loss=" + losses});
@@ -138,6 +148,25 @@ TEST_CASE("each of several losses is divided by the weights that it counts itsel
       CHECK(lines.step[name].get<double>() ==
             doctest::Approx(lines.evaluation[name].get<double>()).epsilon(1e-5));
   }
+}
+
+TEST_CASE("a loss that counts nothing has no figure, and adds nothing to the sum") {
+  const Folder folder;
+  const std::string data = labelled_data(folder, 0);
+  const std::string labels = "{type=\"cross_entropy\", name=\"labels\"}",
+                    values = "{type=\"mse\", name=\"values\", from=[\"output\", \"input\"]}";
+  const Lines lines =
+      run(keys({"data.train" + data, "data.eval" + data, "loss=[" + labels + ", " + values + "]"}));
+  for (const Json& line : {lines.step, lines.evaluation}) {
+    CAPTURE(line.dump());
+    CHECK_FALSE(line.contains("loss.labels"));
+    CHECK(line["loss"].is_number());
+    CHECK(line["loss.values"].is_number());
+  }
+  CHECK(lines.evaluation["loss"] == lines.evaluation["loss.values"]);
+  CHECK(lines.events.find("train/loss/values") != std::string::npos);
+  CHECK(lines.events.find("eval/loss/values") != std::string::npos);
+  CHECK(lines.events.find("loss/labels") == std::string::npos);
 }
 
 TEST_CASE("a step that is not finite does not count in its metrics") {
