@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <vector>
 
 #include "engine/program/op_def.hpp"
 
@@ -18,17 +20,23 @@ ValueId scaler_number(Graph& g, const Plan& plan, const char* name, int64_t i) {
   return g.persistent(name, make_shape(plan.scaler.dtype, {}), plan.scaler.at(i));
 }
 
-// The elements that are added up to a scalar.
-int64_t summed_elements(const Graph& g, ValueId v) {
-  while (g.value(v).producer >= 0) {
-    const program::Op& op = g.ops()[static_cast<size_t>(g.value(v).producer)];
-    const auto next = std::find_if(op.in.begin(), op.in.end(),
-                                   [&](ValueId in) { return g.value(in).requires_grad; });
-    if (next == op.in.end()) return 1;
-    if (program::elements(g.shape(*next)) > 1) return program::elements(g.shape(*next));
-    v = *next;
+// The elements that are added up to a scalar; of several sums the most.
+int64_t summed_elements(const Graph& g, ValueId scalar) {
+  int64_t most = 1;
+  std::vector<ValueId> left{scalar};
+  std::set<ValueId> seen{scalar};
+  while (!left.empty()) {
+    const int32_t producer = g.value(left.back()).producer;
+    left.pop_back();
+    if (producer < 0) continue;
+    for (const ValueId in : g.ops()[static_cast<size_t>(producer)].in) {
+      if (!g.value(in).requires_grad || !seen.insert(in).second) continue;
+      const int64_t n = program::elements(g.shape(in));
+      most = std::max(most, n);
+      if (n == 1) left.push_back(in);
+    }
   }
-  return 1;
+  return most;
 }
 
 }  // namespace

@@ -105,7 +105,8 @@ StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& 
   const ValueId seed = loss_seed(g, plan);
   const ValueId inverse =
       g.apply1("recip", {seed ? binary(g, "mul", weight_sum, seed) : weight_sum});
-  const ValueId norm = binary(g, "mul", g.apply1("sqrt", {sum}), inverse);
+  // Weights may be negative, such as advantages, and so may their sum.
+  const ValueId norm = binary(g, "mul", g.apply1("sqrt", {sum}), g.apply1("abs", {inverse}));
   const ValueId finite =
       binary(g, "and", g.apply1("is_finite", {norm}), g.apply1("is_finite", {loss}));
   ValueId scale = inverse;
