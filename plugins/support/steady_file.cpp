@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace plait::support {
 namespace {
@@ -26,7 +27,7 @@ void wait(double seconds) {
   }
 }
 
-// How reads over a network fail for a while.
+// How files on a network fail for a while.
 bool passes(int error) {
   return error == ESTALE || error == EIO || error == ETIMEDOUT || error == EREMOTEIO ||
          error == EAGAIN || error == ENOLINK;
@@ -40,16 +41,32 @@ const FileCalls& system_calls() {
 }
 
 SteadyFile::SteadyFile(const SourceFile& source, const std::string& hint, const FileCalls& calls)
-    : source_(source), calls_(calls), fd_(calls.open(source.path.c_str())) {
-  if (fd_ >= 0 && calls_.size(fd_, size_) == 0) return;
-  const int reason = errno;
-  if (fd_ >= 0) ::close(fd_);
-  if (fd_ >= 0 && reason == EINVAL)
-    fail(PLAIT_ERR_IO, source_.text() + ": is not a regular file; give the path of a file");
-  fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
-       source_.text() + ": cannot open it: " + std::strerror(reason) + "; " + source_.remedy +
-           (hint.empty() ? "" : "; " + hint));
+    : source_(source), calls_(calls) {
+  int attempts = 1;
+  while (!open()) {
+    const int reason = errno;
+    if (reason == EINVAL)
+      fail(PLAIT_ERR_IO, source_.text() + ": is not a regular file; give the path of a file");
+    if (!passes(reason) || attempts == kAttempts)
+      fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
+           source_.text() + ": cannot open it" +
+               (attempts > 1 ? ", in " + std::to_string(attempts) + " attempts: " : ": ") +
+               std::strerror(reason) + "; " + source_.remedy + (hint.empty() ? "" : "; " + hint));
+    pause(attempts++);
+  }
 }
+
+bool SteadyFile::open() {
+  fd_ = calls_.open(source_.path.c_str());
+  if (fd_ >= 0 && calls_.size(fd_, size_) == 0) return true;
+  const int reason = errno;
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  errno = reason;
+  return false;
+}
+
+// Behind so many attempts.
+void SteadyFile::pause(int attempts) const { calls_.wait(std::min(1 << (attempts - 1), 32)); }
 
 SteadyFile::~SteadyFile() {
   if (fd_ >= 0) ::close(fd_);
@@ -93,7 +110,7 @@ void SteadyFile::read(uint64_t at, void* to, size_t n) const {
                                ": cannot read it, in " + std::to_string(kAttempts) + " attempts: " +
                                (reason ? std::strerror(reason) : "reads are empty") +
                                "; is the file system still there?");
-      calls_.wait(std::min(1 << (attempt - 1), 32));
+      pause(attempt);
       reopen();
       continue;
     }

@@ -1,5 +1,6 @@
-// A file that is read at any place while a run lasts. On a network file system a read may fail for
-// a while, or the handle go stale: such a read is tried again, on the file opened anew.
+// A file that is read at any place while a run lasts. On a network file system opening and reading
+// may fail for a while, or the handle go stale: both are tried again, a read on the file opened
+// anew.
 #pragma once
 
 #include <sys/types.h>
@@ -23,11 +24,12 @@ const FileCalls& system_calls();
 
 class SteadyFile {
  public:
-  // Attempts of one read, with waits of 1, 2, 4, ... seconds between them, 32 at most.
+  // Attempts to open it, and of one read, with waits of 1, 2, 4, ... seconds between them, at most
+  // 32.
   static constexpr int kAttempts = 5;
 
   // hint: how such a file is made, for a file that cannot be opened; may be empty.
-  // Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason.
+  // Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason, after the last attempt.
   SteadyFile(const SourceFile& source, const std::string& hint,
              const FileCalls& calls = system_calls());
   ~SteadyFile();
@@ -44,6 +46,8 @@ class SteadyFile {
   // read was empty).
   size_t read_some(uint64_t at, void* to, size_t n) const;
   void reopen() const;
+  bool open();  // false: the reason is in errno
+  void pause(int attempts) const;
 
   SourceFile source_;
   const FileCalls& calls_;

@@ -14,19 +14,29 @@ using support::SteadyFile;
 
 namespace {
 
-// What the next reads do: an errno, 0 for an empty read, -1 for a read as it should be.
+// What the next reads do: an errno, 0 for an empty read, -1 for a read as it should be; and what
+// opening the file does the next times, and asking for its size.
 struct Script {
   std::vector<int> reads;
   size_t at = 0;
   std::vector<double> waits;
   int opens = 0;
   uint64_t shrunk_to = UINT64_MAX;
+  std::vector<int> openings{}, sizes{};  // errors; -1 for none
 } script;
+
+// Whether the next of these fails; sets errno.
+bool fails_next(std::vector<int>& errors) {
+  if (errors.empty()) return false;
+  errno = errors.front();
+  errors.erase(errors.begin());
+  return errno >= 0;
+}
 
 const FileCalls kCalls = {
     [](const char* path) {
       ++script.opens;
-      return support::system_calls().open(path);
+      return fails_next(script.openings) ? -1 : support::system_calls().open(path);
     },
     [](int fd, void* to, size_t n, off_t at) -> ssize_t {
       const int what = script.at < script.reads.size() ? script.reads[script.at++] : -1;
@@ -35,6 +45,7 @@ const FileCalls kCalls = {
       return what == 0 ? 0 : -1;
     },
     [](int fd, uint64_t& bytes) {
+      if (fails_next(script.sizes)) return -1;
       const int failed = support::system_calls().size(fd, bytes);
       bytes = std::min(bytes, script.shrunk_to);
       return failed;
@@ -76,6 +87,35 @@ TEST_CASE("stale handles, errors of a network and empty reads are tried again") 
   CHECK(contains(error_of(file, PLAIT_ERR_IO), "offset 0: cannot read it, in 5 attempts: Stale"));
   CHECK(script.waits == std::vector<double>{1, 2, 4, 8});
   CHECK(read_all(file) == "some tokens");  // later it is there again
+}
+
+TEST_CASE("a file that cannot be opened for a while is tried again") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.images", "path", folder.path("f.png")};
+  std::ofstream(source.path) << "an image";
+  script = {};
+  script.openings = {ESTALE, EIO, -1};
+  script.sizes = {ESTALE};  // of the third attempt
+  const SteadyFile file(source, "", kCalls);
+  CHECK(read_all(file) == "an image");
+  CHECK(script.opens == 4);
+  CHECK(script.waits == std::vector<double>{1, 2, 4});
+  const auto opening_error = [&](std::vector<int> errors) {
+    script = {};
+    script.openings = std::move(errors);
+    try {
+      const SteadyFile other(source, "", kCalls);
+    } catch (const Error& e) {
+      CHECK(e.code() == PLAIT_ERR_IO);
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(contains(opening_error({ESTALE, ESTALE, ESTALE, ESTALE, ESTALE}),
+                 "f.png': cannot open it, in 5 attempts: Stale file handle; "));
+  CHECK(script.waits == std::vector<double>{1, 2, 4, 8});
+  CHECK(contains(opening_error({EACCES}), "f.png': cannot open it: Permission denied; "));
+  CHECK(script.waits.empty());
 }
 
 TEST_CASE("what does not pass is an error at once") {
