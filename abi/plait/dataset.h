@@ -22,8 +22,12 @@ extern "C" {
 #define PLAIT_TEXT_CLASS 1u  /* what number `index` stands for in column 0; + k: in column k */
 /* Of whatever field, of a dataset that is a part of another one: text 0 says what was divided, 1 how,
  * 2 which part this is. Texts 0 are equal if and only if the samples are. Parts of the same samples
- * have to be divided in the same way, or a sample may be in two of them. */
+ * have to be divided in the same way, or a sample may be in two of them. A dataset made of several
+ * parts has three texts for each, one part behind the other. */
 #define PLAIT_TEXT_PART 0xffffffffu
+/* Of whatever field, of a dataset that reads a file or a folder: text 0 is its absolute path.
+ * Datasets with the same one have the same samples, whichever columns of it they read. */
+#define PLAIT_TEXT_SOURCE 0xfffffffeu
 
 /* One field of a sample. This struct never changes. */
 typedef struct plait_field {
@@ -75,10 +79,11 @@ typedef struct plait_dataset_item {
   void(PLAIT_CALL *close)(void *dataset);
   /* Since the first versions of ABI 1 (compare struct_size); may be NULL. Returns the text that
    * people know a column of field `field` or one of its numbers by: what is PLAIT_TEXT_COLUMN, or
-   * PLAIT_TEXT_CLASS + k, or PLAIT_TEXT_PART. NULL: there is none; texts are numbered from 0 without
-   * gaps. A column of 0 and 1 for a text of a category is called "CATEGORY = TEXT". It lives as long
-   * as the dataset, ends in NUL, and decides no result; datasets of one experiment whose texts
-   * contradict each other are a problem of it. [thread: any; blocks: no] */
+   * PLAIT_TEXT_CLASS + k, PLAIT_TEXT_PART or PLAIT_TEXT_SOURCE. NULL: there is none; texts are
+   * numbered from 0 without gaps. A column of 0 and 1 for a text of a category is called
+   * "CATEGORY = TEXT". It lives as long as the dataset, ends in NUL, and decides no result;
+   * datasets of one experiment whose texts contradict each other are a problem of it.
+   * [thread: any; blocks: no] */
   const char *(PLAIT_CALL *text_of)(const void *dataset, uint32_t field, uint32_t what, uint64_t index);
   /* Since the first versions of ABI 1 (compare struct_size); NULL where samples are the same in every
    * epoch. As read(), with samples as epoch `epoch` (0 or more) of a training has them, such as images

@@ -1,10 +1,9 @@
 #include "engine/plan/dataset_texts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "kit/dataset_texts.hpp"
 
@@ -31,28 +30,38 @@ void check_numbers(const config::DatasetConfig& config, const Dataset& own, cons
     }
 }
 
-// What was divided, how, and which part it is.
-std::optional<std::array<std::string, 3>> part_of(const Dataset& d) {
-  std::array<std::string, 3> texts;
-  for (uint64_t i = 0; i < texts.size(); ++i) {
-    const char* text = d.text_of(0, PLAIT_TEXT_PART, i);
-    if (!text) return std::nullopt;
-    texts[i] = text;
-  }
-  return texts;
+constexpr size_t kMostPartTexts = 1 << 18;  // of a plugin that never ends
+
+struct Part {
+  std::string whole, how, name;
+};
+
+// What a dataset is a part of, or is made of parts of.
+std::vector<Part> parts_of(const Dataset& d) {
+  std::vector<std::string> texts;
+  for (const char* text; texts.size() < kMostPartTexts &&
+                         (text = d.text_of(0, PLAIT_TEXT_PART, texts.size())) != nullptr;)
+    texts.emplace_back(text);
+  std::vector<Part> parts;
+  for (size_t i = 0; i + 3 <= texts.size(); i += 3)
+    parts.push_back({texts[i], texts[i + 1], texts[i + 2]});
+  return parts;
 }
 
+// One problem of a dataset is enough: the others have the same reason.
 void check_parts(const config::DatasetConfig& config, const Dataset& own, const Dataset& other,
                  config::Problems& problems) {
-  const auto mine = part_of(own), its = part_of(other);
-  if (!mine || !its) return;
-  const bool same = (*mine)[0] == (*its)[0] && (*mine)[2] != (*its)[2];
-  if (!same || (*mine)[1] == (*its)[1]) return;
-  problems.add(config.origin, config.path,
-               "is part \"" + (*mine)[2] + "\" by " + (*mine)[1] + ", and " + name_of(other) +
-                   " part \"" + (*its)[2] + "\" of the same samples by " + (*its)[1] +
-                   ": a sample may be in both",
-               "give both sections the same of these keys");
+  const std::vector<Part> theirs = parts_of(other);
+  for (const Part& mine : parts_of(own))
+    for (const Part& its : theirs) {
+      if (mine.whole != its.whole || mine.name == its.name || mine.how == its.how) continue;
+      problems.add(config.origin, config.path,
+                   "is part \"" + mine.name + "\" by " + mine.how + ", and " + name_of(other) +
+                       " part \"" + its.name + "\" of the same samples by " + its.how +
+                       ": a sample may be in both",
+                   "give both sections the same of these keys");
+      return;
+    }
 }
 
 }  // namespace

@@ -89,6 +89,12 @@ class ColumnDataset {
     }
   }
 
+  // The file that the samples come from, for text_of().
+  void note_source(const std::string& path) { source_ = support::whole_path(path); }
+  const char* text_of(uint32_t, uint32_t what, uint64_t index) const noexcept {
+    return what == PLAIT_TEXT_SOURCE && index == 0 && !source_.empty() ? source_.c_str() : nullptr;
+  }
+
   void info(plait_dataset_info& out) const {
     out.n_samples = n_;
     out.fields = fields_.data();
@@ -210,8 +216,7 @@ class ColumnDataset {
     fingerprint_ = XXH3_64bits_digest(state.get());
   }
 
-  std::string part_;
-  const bool metadata_;
+  std::string part_, source_;
   int64_t n_ = 0;
   std::deque<std::string> names_;
   std::vector<plait_field> fields_;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
@@ -89,6 +90,12 @@ struct SourceFile {
     fail(PLAIT_ERR_DATA, text() + ", offset " + std::to_string(offset) + ": " + found);
   }
 };
+
+// The absolute path of a file or folder, without links in it; as it is where there is none.
+inline std::string whole_path(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> whole(::realpath(path.c_str(), nullptr), std::free);
+  return whole ? whole.get() : path;
+}
 
 // Returns f(), which takes data of the file into memory. Errors: PLAIT_ERR_MEMORY naming the file
 // and its size, and what to do.

@@ -190,6 +190,28 @@ class Split(Case):
         by_key = self.expect(0, "check", "t.toml", "data.train.by=key", "data.eval.by=key", "data.train.validation=0.5", "data.eval.validation=0.5")
         self.assertNotIn("nothing reads", by_key.err)
         self.assertIn("nothing reads the field 'key' of [data.train]", self.expect(0, "check", "t.toml").err)
+        # Of one file the samples are the same whichever of its columns are read.
+        self.write("c.csv", "".join(f"{line},{i and f'lot {i // 3}' or 'lot'}\n" for i, line in enumerate(flowers(200, 4).splitlines())))
+        keyed = data.replace('key = "colour"', 'input = ["length", "width"], key = "KEY"')
+        train_by, eval_by = (keyed.replace("KEY", key).format(part, "c.csv") for key, part in (("colour", "train"), ("lot", "validation")))
+        self.write("o.toml", RUN + "[data.train]\n" + train_by + "[data.eval]\n" + eval_by + MODEL)
+        self.expect(0, "check", "o.toml")
+        self.fails(2, ["check", "o.toml", "data.eval.seed=1"], "seed = 1, by = \"\" (the index among 200 samples), and [data.train] part "
+                   "\"train\" of the same samples by validation = 0.1, test = 0, seed = 0, by = \"\" (the index among 200 samples)")
+        # By other columns.
+        self.fails(2, ["check", "o.toml", "data.eval.by=key", "data.train.by=key"], "by = \"key\" (of 'lot'), and [data.train]",
+                   "by = \"key\" (of 'colour'): a sample may be in both")
+        # In blends every part counts.
+        blend = '[data.{}]\ntype = "blend"\n[[data.{}.parts]]\n{}[[data.{}.parts]]\n{}'
+        def blended(name, part, more):
+            return blend.format(name, name, data.format(part, "b.csv"), name, data.format(part, "a.csv") + more)
+        self.write("b.toml", RUN + train + blended("eval", "validation", "") + MODEL)
+        self.expect(0, "check", "b.toml")
+        for first, second in ((train, blended("eval", "validation", "seed = 1\n")),
+                              (blended("train", "train", "seed = 1\n"), evaluation),
+                              (blended("train", "train", "seed = 1\n"), blended("eval", "validation", ""))):
+            self.write("b.toml", RUN + first + second + MODEL)
+            self.fails(2, ["check", "b.toml"], "data.eval: is part \"validation\" by ", "a sample may be in both")
         # Of other samples, and twice the same part.
         self.write("u.toml", RUN + train + "[data.eval]\n" + data.format("validation", "b.csv") + "seed = 1\n" + MODEL)
         self.expect(0, "check", "u.toml")

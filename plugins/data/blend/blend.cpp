@@ -61,6 +61,7 @@ class Blend {
                    ") has no samples; leave it out",
                PLAIT_ERR_DATA);
       check_fields(item.type);
+      keep_part_texts(parts_.back());
     }
     const std::vector<double> shares = shares_from(o);
     place(data::blend::order_of(shares, n_samples(o)));
@@ -68,8 +69,12 @@ class Blend {
     make_fingerprint(shares);
   }
 
-  // Of the first part: all have the same fields.
+  // Of the first part: all have the same fields. What these datasets are parts of is told of each,
+  // and the blend as a whole comes from no file.
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    if (what == PLAIT_TEXT_SOURCE) return nullptr;
+    if (what == PLAIT_TEXT_PART)
+      return index < part_texts_.size() ? part_texts_[index].c_str() : nullptr;
     return parts_[0].text_of(field, what, index);
   }
 
@@ -148,9 +153,13 @@ class Blend {
     for (uint32_t f = 0; f < bytes_.size(); ++f) {
       const std::string fault = kit::contradiction(
           parts_[0].fields()[f], texts(parts_.back(), who, f), texts(parts_[0], "parts[0]", f));
-      if (!fault.empty())
-        refuse(fault + "; " + kit::kSameNumbers);
+      if (!fault.empty()) refuse(fault + "; " + kit::kSameNumbers);
     }
+  }
+
+  void keep_part_texts(const HostDataset& part) {
+    for (uint64_t i = 0; const char* text = part.text_of(0, PLAIT_TEXT_PART, i); ++i)
+      part_texts_.emplace_back(text);
   }
 
   std::vector<double> shares_from(const Options& o) const {
@@ -221,12 +230,13 @@ class Blend {
   }
 
   std::vector<HostDataset> parts_;
-  std::vector<int64_t> sizes_;   // samples of each part
-  std::vector<uint64_t> bytes_;  // of each field of a sample
-  std::vector<uint16_t> part_;   // of each sample
-  std::vector<int64_t> sample_;  // within its part, counted on when that begins again
-  std::vector<int64_t> taken_;   // samples that each part gives
-  std::vector<int64_t> passes_;  // how often each part begins
+  std::vector<int64_t> sizes_;           // samples of each part
+  std::vector<uint64_t> bytes_;          // of each field of a sample
+  std::vector<uint16_t> part_;           // of each sample
+  std::vector<int64_t> sample_;          // within its part, counted on when that begins again
+  std::vector<int64_t> taken_;           // samples that each part gives
+  std::vector<int64_t> passes_;          // how often each part begins
+  std::vector<std::string> part_texts_;  // PLAIT_TEXT_PART of all
   uint64_t fingerprint_ = 0;
 };
 }  // namespace

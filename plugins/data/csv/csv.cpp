@@ -86,6 +86,7 @@ class Csv : public ColumnDataset {
     csv::Table t = table_of(o, "path", request, other ? &fit : nullptr);
     tell(host, o, request, t);
     keep_texts(request, t);
+    note_source(std::string(o.text("path")));
     if (t.inputs > 0)
       add("input", PLAIT_FIELD_INPUT, Shape({static_cast<int64_t>(t.inputs)}), t.rows,
           std::move(t.input));
@@ -106,6 +107,7 @@ class Csv : public ColumnDataset {
   }
 
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    if (what == PLAIT_TEXT_SOURCE) return ColumnDataset::text_of(field, what, index);
     if (field >= texts_.size()) return nullptr;
     const Texts& of = texts_[field];
     const std::vector<std::string>* all = what == PLAIT_TEXT_COLUMN ? &of.columns : nullptr;
@@ -131,7 +133,7 @@ class Csv : public ColumnDataset {
     std::vector<std::string> columns;
     std::vector<std::vector<std::string>> classes;  // of each column
   };
-  std::vector<Texts> texts_;  // of the fields, but for weight and key
+  std::vector<Texts> texts_;  // of the fields
 
   static csv::Table table_of(const Options& o, const char* option, const csv::Request& request,
                              const csv::Fit* fit) {
@@ -151,9 +153,11 @@ class Csv : public ColumnDataset {
       for (const std::string& name : t.category_names)
         texts_.back().classes.push_back(t.fit.categories.at(name));
     }
-    if (t.targets == 0) return;
-    texts_.push_back({t.target_names, {}});
-    if (request.target_type == csv::TargetType::kClass) texts_.back().classes = {t.fit.classes};
+    if (t.targets > 0) texts_.push_back({t.target_names, {}});
+    if (t.targets > 0 && request.target_type == csv::TargetType::kClass)
+      texts_.back().classes = {t.fit.classes};
+    if (!request.weight.empty()) texts_.push_back({{request.weight}, {}});
+    if (!request.key.empty()) texts_.push_back({{request.key}, {}});
   }
 
   // What was found out, as it decides what the numbers mean.

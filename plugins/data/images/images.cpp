@@ -61,6 +61,7 @@ class Images {
  public:
   Images(const Host& host, const Options& o)
       : tree_(std::string(o.text("path")), endings(o)),
+        source_(support::whole_path(std::string(o.text("path")))),
         channels_(static_cast<int>(o.integer("channels"))),
         flip_(o.flag("flip")),
         seed_(static_cast<uint64_t>(o.integer("seed"))),
@@ -100,6 +101,7 @@ class Images {
   }
 
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    if (what == PLAIT_TEXT_SOURCE) return index == 0 ? source_.c_str() : nullptr;
     return field == 1 && what == PLAIT_TEXT_CLASS && index < tree_.classes().size()
                ? tree_.classes()[index].c_str()
                : nullptr;
@@ -225,6 +227,7 @@ class Images {
   }
 
   data::images::Tree tree_;
+  std::string source_;
   int channels_;
   bool flip_, scaled_ = false;
   uint64_t seed_;

@@ -77,11 +77,8 @@ class ArrayDataset : public data::ColumnDataset {
 
 class Npy : public ArrayDataset {
  public:
-  Npy(const Host&, const Options& o) : Npy(o, false) {}
-  Npy(const Host&, const Options& o, MetadataOnly) : Npy(o, true) {}
-
- private:
-  Npy(const Options& o, bool metadata) : ArrayDataset("data.npy", metadata) {
+  Npy(const Host&, const Options& o) : ArrayDataset("data.npy") {
+    note_source(std::string(o.text("input")));
     open(o, "input", PLAIT_FIELD_INPUT);
     if (!o.text("target").empty()) open(o, "target", PLAIT_FIELD_TARGET);
     if (!o.text("weight").empty()) open(o, "weight", PLAIT_FIELD_WEIGHT);
@@ -105,6 +102,7 @@ class Npz : public ArrayDataset {
  public:
   Npz(const Host&, const Options& o) : ArrayDataset("data.npz"), path_(o.text("path")) {
     const support::SourceFile source{"data.npz", "path", path_};
+    note_source(path_);
     file_ = std::make_shared<const support::SteadyFile>(source, "");
     members_ = support::in_memory(source, [&] { return data::npy::read_zip(source, *file_); });
     if (o.texts("input").empty())

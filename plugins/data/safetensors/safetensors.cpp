@@ -32,6 +32,7 @@ class Safetensors : public data::ColumnDataset {
             support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
         source_(file_->source()),
         entries_(support::in_memory(source_, [this] { return file_->entries(); })) {
+    note_source(source_.path);
     const std::vector<std::string> inputs = inputs_of(o);
     if (inputs.empty())
       fail(PLAIT_ERR_CONFIG,

@@ -64,6 +64,7 @@ class Split {
   }
 
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
+    if (what == PLAIT_TEXT_SOURCE) return nullptr;  // of which it has a part alone
     if (what != PLAIT_TEXT_PART) return whole_.text_of(field, what, index);
     return index < texts_.size() ? texts_[index].c_str() : nullptr;
   }
@@ -118,12 +119,27 @@ class Split {
 
   void keep_texts(const Options& o, std::string_view part) {
     const plait_dataset_info& whole = whole_.info();
-    texts_[0] = std::to_string(whole.n_samples) + " samples " + std::to_string(whole.fingerprint);
+    // The samples of one file are the same whichever columns of it are read.
+    const char* file = whole_.text_of(0, PLAIT_TEXT_SOURCE, 0);
+    texts_[0] =
+        file ? file
+             : std::to_string(whole.n_samples) + " samples " + std::to_string(whole.fingerprint);
     texts_[1] = "validation = " + text_of_share(o.real("validation")) +
                 ", test = " + text_of_share(o.real("test")) +
                 ", seed = " + std::to_string(o.integer("seed")) + ", by = \"" +
-                std::string(o.text("by")) + "\"";
+                std::string(o.text("by")) + "\"" + what_decides(o);
     texts_[2] = part;
+  }
+  // The columns of the field, or the number of the samples: lines that were left out move the index
+  // of those behind them.
+  std::string what_decides(const Options& o) const {
+    if (o.text("by").empty())
+      return " (the index among " + std::to_string(whole_.info().n_samples) + " samples)";
+    std::string columns;
+    const auto by = static_cast<uint32_t>(field(o));
+    for (uint64_t i = 0; const char* name = whole_.text_of(by, PLAIT_TEXT_COLUMN, i); ++i)
+      columns += (i ? ", '" : " (of '") + std::string(name) + "'";
+    return columns.empty() ? "" : columns + ")";
   }
   // With all its digits.
   static std::string text_of_share(double share) {
