@@ -3,12 +3,11 @@
 import json
 import os
 import re
-import subprocess
 import threading
 import unittest
 import xml.etree.ElementTree
 
-from support import Case, PLAIT, TIME, TINY
+from support import Case, TINY
 
 
 class Plot(Case):
@@ -169,20 +168,9 @@ class End(Case):
     @unittest.skipUnless(hasattr(os, "openpty"), "needs terminals")
     def test_the_curve_of_the_loss_on_a_terminal(self):
         self.write("t.toml", TINY)
-        screen, terminal = os.openpty()
-        with subprocess.Popen([PLAIT, "run", "t.toml", "run.log_every=1"], cwd=self.folder, stdout=terminal, stderr=subprocess.DEVNULL,
-                              stdin=subprocess.DEVNULL, env={**self.environment(), "LC_ALL": "C.UTF-8"}) as run:
-            os.close(terminal)
-            text = b""
-            try:
-                while part := os.read(screen, 65536):
-                    text += part
-            except OSError:  # the other side is closed
-                pass
-            self.assertEqual(run.wait(TIME), 0)
-        os.close(screen)
-        self.assertIn("\u2514\u2500", text.decode())
-        self.assertTrue(any("\u2800" < letter < "\u2900" for letter in text.decode()))
+        text = self.on_terminal("run", "t.toml", "run.log_every=1", env={"LC_ALL": "C.UTF-8"})
+        self.assertIn("\u2514\u2500", text)
+        self.assertTrue(any("\u2800" < letter < "\u2900" for letter in text))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,11 @@
 
 import gzip
 import json
-import os
-import pty
 import struct
-import subprocess
 import unittest
 import zipfile
 
-from support import Case, PLAIT, ROOT, TINY
+from support import Case, ROOT, TINY
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo\n"}]}
 MODEL = """
@@ -129,6 +126,20 @@ type = "bytes"
         self.fails(2, ["data", "show", "a.csv", "--option", "targt=kind"], "did you mean 'target'?")
         self.fails(2, ["data", "show", "none.csv"], "[data] cannot read 'none.csv': No such file")
 
+    def test_how_many_samples_figures_are_of(self):
+        """It follows from the data alone, whatever else the machine does."""
+        with open(self.folder / "t-images-idx3-ubyte", "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1100, 256, 256))  # of 64 KiB each
+            file.truncate(16 + 1100 * 256 * 256)
+        few = ["t-images-idx3-ubyte", "--count", 1, "--width", 1]
+        self.assertIn("  of 550 samples at even distances (--samples N for more):\n", self.show(*few).out)
+        self.assertIn("  of 10 samples at even distances", self.show(*few, "--samples", 10).out)
+        self.write("t.toml", TINY)
+        statistics, = (record for record in self.show("t.toml", "--json", "--samples", 60).records if "statistics" in record)
+        self.assertEqual(statistics["samples_read"], 50)  # every fourth of 200
+        statistics, = (record for record in self.show("t.toml", "--json").records if "statistics" in record)
+        self.assertEqual(statistics["samples_read"], 200)
+
     def test_an_image(self):
         images = struct.pack(">BBBBIII", 0, 0, 8, 3, 2, 4, 4) + bytes([0, 0, 255, 255] * 2 + [128] * 8 + [0] * 15 + [9])
         (self.folder / "t-images-idx3-ubyte").write_bytes(images)
@@ -184,21 +195,51 @@ type = "sgd"
         self.assertIn("label cat", self.show("images.toml").out)
         self.fails(2, ["check", "images.toml", "data.train.path=photo"], "photo", "not found")
 
-    def on_terminal(self, *words, **env):
-        """What the command writes to a terminal with colours."""
-        screen, terminal = pty.openpty()
-        env = {**self.environment(), "NO_COLOR": "", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **env}
-        with subprocess.Popen([PLAIT, "data", "show", *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=terminal,
-                              stderr=subprocess.DEVNULL, env=env):
-            os.close(terminal)
-            text = b""
-            try:
-                while part := os.read(screen, 65536):
-                    text += part
-            except OSError:  # the other side was closed
-                pass
-            os.close(screen)
-        return text.decode().replace("\r\n", "\n")
+    def test_two_folders_of_images_blended(self):
+        if "data-images" not in self.expect(0, "plugins").out:
+            self.skipTest("built without libpng or libjpeg")
+        golden = ROOT / "tests/golden/images"
+        for path, name in (("a/cat/1.png", "rgb.png"), ("a/dog/1.png", "palette.png"), ("b/cat/1.jpg", "plain.jpg"), ("b/cat/2.png", "rgb.png"),
+                           ("b/dog/1.png", "rgb.png"), ("c/cat/1.png", "rgb.png"), ("c/elk/1.png", "rgb.png")):
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_bytes((golden / name).read_bytes())
+        part = '[[data.train.parts]]\ntype = "images"\npath = "{}"\nsize = [8, 8]\nflip = true\n'
+        toml = """
+[run]
+steps = 6
+[batch]
+global = 4
+[data.train]
+type = "blend"
+normalize.image = {divide = 255}
+""" + part.format("a") + part.format("b") + """
+[model]
+layers = [{type = "flatten"}, {type = "linear", out = 2}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+"""
+        self.write("t.toml", toml)
+        out = self.show("t.toml", "--count", 5).out
+        self.assertIn("5 samples of blend, image u8 [3,8,8], label i32 []\n", out)
+        self.assertIn("  label  2 classes: cat (3), dog (2)\n", out)
+        # Samples that are flipped by epoch are the same on every layout, and in a resumed run.
+        losses = {}
+        for name, words in (("one", []), ("two", ["topology.data=2"]), ("micro", ["batch.micro=1"])):
+            self.expect(0, "run", "t.toml", "--run-dir", name, "run.log_every=1", *words, "-q")
+            losses[name] = [json.loads(line)["loss"] for line in (self.folder / name / "metrics.ndjson").read_text().splitlines()
+                            if '"event"' not in line]
+            self.assertEqual(len(losses[name]), 6)
+            for one, other in zip(losses["one"], losses[name]):
+                self.assertAlmostEqual(one, other, delta=1e-5)
+        self.expect(0, "run", "t.toml", "--run-dir", "parts", "run.log_every=1", "run.steps=3", "-q")
+        self.expect(0, "run", "t.toml", "--run-dir", "parts", "run.log_every=1", "--resume", "must", "-q")
+        lines = [json.loads(line) for line in (self.folder / "parts/metrics.ndjson").read_text().splitlines()]
+        self.assertEqual([line["loss"] for line in lines if "event" not in line], losses["one"])
+        self.write("t.toml", toml.replace('path = "b"', 'path = "c"'))
+        self.fails(2, ["check", "t.toml"], "field 'label': class 1 is 'elk' in parts[1] (images) (of 2) and 'dog' in parts[0] (of 2)",
+                   "give folders of images the same folders of classes")
 
     def test_colours(self):
         values = bytes([255, 0, 0] * 16 + [0, 0, 255] * 16)  # two rows of each colour, 8 wide; as channels, rows, columns:
@@ -206,7 +247,8 @@ type = "sgd"
         head = (b'{"image":{"dtype":"U8","shape":[1,3,4,8],"data_offsets":[0,96]},'
                 b'"dark":{"dtype":"U8","shape":[1,1,4,8],"data_offsets":[96,128]}}')
         (self.folder / "a.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + planes + bytes([0] * 16 + [9] * 16))
-        rows = {kind: self.on_terminal("a.safetensors", COLORTERM=kind) for kind in ("truecolor", "")}
+        colors = {"NO_COLOR": "", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        rows = {kind: self.on_terminal("data", "show", "a.safetensors", env={**colors, "COLORTERM": kind}) for kind in ("truecolor", "")}
         cells = {"truecolor": ("38;2;255;0;0;48;2;255;0;0", "38;2;0;0;255;48;2;0;0;255"), "": ("38;5;196;48;5;196", "38;5;21;48;5;21")}
         for kind, (red, blue) in cells.items():
             self.assertIn("  " + f"\033[{red}m▀" * 8 + "\033[0m\n  " + f"\033[{blue}m▀" * 8 + "\033[0m\n", rows[kind])

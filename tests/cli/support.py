@@ -91,6 +91,22 @@ class Case(unittest.TestCase):
         self.assertEqual(outcome.code, code, f"plait {' '.join(map(str, words))}\n{outcome.out}\n{outcome.err}")
         return outcome
 
+    def on_terminal(self, *words, env=None):
+        """What the command writes to standard output where that is a terminal; it must succeed."""
+        screen, terminal = os.openpty()
+        with subprocess.Popen([PLAIT, *map(str, words)], cwd=self.folder, env={**self.environment(), **(env or {})},
+                              stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL) as run:
+            os.close(terminal)
+            text = b""
+            try:
+                while part := os.read(screen, 65536):
+                    text += part
+            except OSError:  # the other side was closed
+                pass
+            self.assertEqual(run.wait(TIME), 0)
+        os.close(screen)
+        return text.decode().replace("\r\n", "\n")
+
     def fails(self, code, words, *texts, env=None):
         """The command fails with that code, and its message contains all texts."""
         outcome = self.expect(code, *words, env=env)

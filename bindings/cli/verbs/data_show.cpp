@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -33,6 +32,7 @@ struct ShowArguments {
   std::string dataset = "train", tokenizer, chat, field = "text";
   std::vector<std::string> options;
   uint64_t from = 0, count = 3, width = 64, length = 4096;
+  uint64_t samples = 0;  // of the figures; 0: by their size
 };
 
 bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
@@ -301,19 +301,21 @@ class Show {
     for (uint64_t i = from; i < to; ++i) sample(dataset, facts.at("fields"), i);
   }
 
-  // Of all samples, or of many at even distances.
+  // Of all samples, or of many at even distances. How many follows from the dataset alone, not from
+  // how fast it is read: the same data have the same figures.
   void statistics(const Dataset& dataset, const Json& fields, uint64_t n) {
-    constexpr uint64_t kMostSamples = 100000, kMostBytes = 1 << 30, kLeastSamples = 100;
+    constexpr uint64_t kMostSamples = 100000, kMostBytes = 64 << 20, kLeastSamples = 100;
     uint64_t bytes = 1;
     for (const Json& field : fields) bytes += field.at("bytes").get<uint64_t>();
-    const uint64_t most = std::min(std::clamp(kMostBytes / bytes, kLeastSamples, kMostSamples),
-                                   readable(dataset, fields, n, kLeastSamples));
+    const uint64_t most = arguments_.samples > 0
+                              ? arguments_.samples
+                              : std::clamp(kMostBytes / bytes, kLeastSamples, kMostSamples);
     const uint64_t step = std::max<uint64_t>(1, (n + most - 1) / most),
                    read = (n + step - 1) / step;
     Json all = Json::object();
     if (step > 1)
-      context_.terminal.line(
-          strf("  of %llu samples at even distances:", static_cast<unsigned long long>(read)));
+      context_.terminal.line(strf("  of %llu samples at even distances (--samples N for more):",
+                                  static_cast<unsigned long long>(read)));
     for (uint32_t f = 0; f < fields.size(); ++f) {
       FieldStatistics field(fields[f]);
       std::vector<char> one(fields[f].at("bytes").get<size_t>());
@@ -327,22 +329,6 @@ class Show {
       context_.terminal.line(text);
     }
     context_.terminal.record({{"samples_read", read}, {"statistics", all}});
-  }
-
-  // Samples that can be read in a few seconds, at least `least`: some datasets decode files.
-  static uint64_t readable(const Dataset& dataset, const Json& fields, uint64_t n, uint64_t least) {
-    using Clock = std::chrono::steady_clock;
-    constexpr uint64_t kTried = 4;
-    constexpr double kSeconds = 5;
-    const uint64_t tried = std::min(kTried, n);
-    std::vector<char> one(fields[0].at("bytes").get<size_t>());
-    const auto start = Clock::now();
-    for (uint64_t k = 0; k < tried; ++k)
-      dataset.read(static_cast<int64_t>(k * n / tried), 0, one.data(), one.size());
-    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-    if (tried == 0 || spent <= 0) return UINT64_MAX;
-    const double each = spent / static_cast<double>(tried) * static_cast<double>(fields.size());
-    return std::max(least, static_cast<uint64_t>(std::min(kSeconds / each, 1e15)));
   }
 
   void sample(const Dataset& dataset, const Json& fields, uint64_t i) {
@@ -459,6 +445,12 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
   verb->add_option("--from", a->from, "the first document or sample; default: 0");
   verb->add_option("--count", a->count, "how many; default: 3")->check(CLI::Range(1, 1 << 30));
   verb->add_option("--width", a->width, "numbers of a line at most; default: 64");
+  verb->add_option(
+          "--samples", a->samples,
+          "samples that the figures are of, at most; default: what has 64 MiB, from 100 to "
+          "100000")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--tokenizer", a->tokenizer,
                    "as `plait data tokenize` takes it; default: the one that made the file, or "
                    "that the dataset names")
