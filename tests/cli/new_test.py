@@ -86,6 +86,14 @@ class Questions(Case):
         self.accepted("poet")
         self.expect(0, "run", "poet", "run.steps=1", "evaluate.every=0", "optimizer.schedule.warmup_steps=0", "-q")
 
+    def test_files_that_were_named_stay_where_they_are(self):
+        (self.folder / "data").mkdir()
+        (self.folder / "d").mkdir()
+        self.write("data/input.txt", "to be, or not to be: that is the question\n" * 400)
+        _, screen = self.makes(["data/poet", "--data", "d"], ["5", "data/input.txt", "", "2"], "data/poet")
+        self.assertIn("plait data tokenize data/input.txt --tokenizer bytes --append-eod --out data/poet/text\n", screen)
+        self.assertIn("plait run data/poet\n", screen)
+
     def test_existing_folders_and_no_answers(self):
         self.expect(0, "new", "demo")
         code, screen = self.asked(["demo"], [])

@@ -84,6 +84,9 @@ class Pasted(Case):
         shutil.copytree(self.folder / "data/tinyshakespeare", self.folder / "my data/x/tinyshakespeare")
         spaced = self.expect(0, "new", "poet2", "--from", "shakespeare", "--json", "--data", "my data/x").records[0]["next"]
         self.assertEqual(len(spaced), 3)
+        # A new folder in one that is called data is not the data folder.
+        inside = self.expect(0, "new", "data/poet2", "--from", "shakespeare", "--json", "--data", "my data/x").records[0]["next"]
+        self.assertEqual(inside, [*spaced[:2], spaced[2].replace("poet2", "data/poet2")])
         for command in spaced[1:]:
             done = self.shell(command + (cut if command.startswith("plait run") else ""))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

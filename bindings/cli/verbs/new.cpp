@@ -70,9 +70,9 @@ int list(Context& context) {
   return kOk;
 }
 
-// A command of a README, with the data folder of this command line: --data, or PLAIT_DATA, which
-// the verbs read themselves.
-std::string with_data_folder(const Context& context, std::string command) {
+// A command of a README, whose files in data/ are those in the data folder of this command line:
+// --data, or PLAIT_DATA. Before the command names the new folder, which may lie in data/ itself.
+std::string with_data_paths(const Context& context, std::string command) {
   if (context.data_folder().empty()) return command;
   const std::string folder = context.data_folder() + "/";
   for (size_t in = 0; (in = command.find("data/", in)) != std::string::npos;) {
@@ -85,6 +85,12 @@ std::string with_data_folder(const Context& context, std::string command) {
     command.replace(begin, end - begin, made);
     in = begin + made.size();
   }
+  return command;
+}
+
+// A command with the --data of this command line; the verbs read PLAIT_DATA themselves.
+std::string with_data_option(const Context& context, std::string command) {
+  if (context.data_folder().empty()) return command;
   const std::string option = context.data.empty() ? "" : " --data " + shell_quoted(context.data);
   const size_t at = command.find(" --data data");
   if (at != std::string::npos)
@@ -116,7 +122,7 @@ int write_all(Context& context, const fs::path& folder, const Template& made) {
   }
   Json next = Json::array();
   for (const std::string& command : made.commands)
-    next.push_back(with_data_folder(context, command));
+    next.push_back(with_data_option(context, command));
   context.terminal.record(
       {{"file", files.front()}, {"files", files}, {"from", made.name}, {"next", next}});
   if (next.empty())
@@ -126,6 +132,13 @@ int write_all(Context& context, const fs::path& folder, const Template& made) {
   if (next.size() > 1)
     for (const Json& command : next) context.terminal.line("  " + command.get<std::string>());
   return kOk;
+}
+
+Template from_template(const Context& context, const std::string& template_name,
+                       const fs::path& folder, const std::string& name) {
+  Template from = find_template(template_name);
+  for (std::string& command : from.commands) command = with_data_paths(context, command);
+  return filled(from, folder.string(), name);
 }
 
 fs::path folder_of_run(const std::string& given) {
@@ -166,7 +179,7 @@ int make_from_answers(Context& context, const std::string& given) {
     refuse_to_replace(folder / "experiment.toml");
   const Answers a = interview.answers();
   if (a.task == Task::kTry)
-    return write_all(context, folder, filled(find_template("tiny"), folder.string(), name));
+    return write_all(context, folder, from_template(context, "tiny", folder, name));
   if (a.task == Task::kFineTune)
     return write_all(context, folder, imported(context, a, interview.model(), folder, name));
   return write_all(context, folder, starter(a, folder, name));
@@ -181,9 +194,10 @@ int make(Context& context, const NewArguments& arguments) {
     throw CliError(kUsage,
                    "[cli] plait new needs the NAME of the folder to make; plait new --list lists "
                    "the templates");
-  const Template& from = find_template(arguments.from.empty() ? "tiny" : arguments.from);
+  const std::string from = arguments.from.empty() ? "tiny" : arguments.from;
+  find_template(from);  // before the name is looked at
   const fs::path folder = folder_of_run(arguments.name);
-  return write_all(context, folder, filled(from, folder.string(), run_name(folder)));
+  return write_all(context, folder, from_template(context, from, folder, run_name(folder)));
 }
 
 }  // namespace
