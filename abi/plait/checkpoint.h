@@ -112,8 +112,9 @@ typedef struct plait_convert_options {
  * JSON: {"checkpoint" (path of the original), "step", "files" (paths), "tensors", "bytes"}.
  * Errors: PLAIT_ERR_INVALID when `out` exists or options contradict each other; PLAIT_ERR_DATA for
  * damage, with the tensor's name; PLAIT_ERR_NOT_FOUND, PLAIT_ERR_UNIMPLEMENTED and PLAIT_ERR_IO as
- * plait_session_load(); PLAIT_ERR_CANCELLED; PLAIT_ERR_STATE. Nothing is left at `out`. [thread:
- * owner; blocks: on files] */
+ * plait_session_load(); PLAIT_ERR_CANCELLED; PLAIT_ERR_STATE, also when `out` lies in the folder of
+ * checkpoints of a run that is in use. Nothing is left at `out`.
+ * [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_convert(plait_engine *engine, const char *checkpoint,
                                                                           const char *out,
                                                                           const plait_convert_options *options,

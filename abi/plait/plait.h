@@ -526,8 +526,8 @@ typedef struct plait_export_options {
  * options contradict each other; PLAIT_ERR_CONFIG for options of the format; PLAIT_ERR_UNIMPLEMENTED
  * also for a model that the format cannot describe, with layer and option; PLAIT_ERR_PLUGIN;
  * PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA, PLAIT_ERR_UNIMPLEMENTED and PLAIT_ERR_IO as in
- * plait_session_load(); PLAIT_ERR_STATE. Nothing is left at `out`.
- * [thread: owner; blocks: on files] */
+ * plait_session_load(); PLAIT_ERR_STATE, also when `out` lies in the folder of checkpoints of a run
+ * that is in use. Nothing is left at `out`. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_engine *engine, const char *checkpoint,
                                                                          const char *out,
                                                                          const plait_export_options *options,

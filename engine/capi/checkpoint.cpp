@@ -8,6 +8,7 @@
 #include "engine/capi/checkpoint_json.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/checkpoint/weights.hpp"
+#include "engine/observe/run_dir.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -121,6 +122,7 @@ plait_error* plait_checkpoint_convert(plait_engine* engine, const char* checkpoi
     const ApiCall call(*engine, "plait_checkpoint_convert", "engine");
     const auto o = read_options(options, kConvertOptionsV1, "plait_convert_options");
     FileSystem& files = engine->state->files;
+    const auto lock = observe::lock_run_around(files, out);
     const Checkpoint from = open_later(files, checkpoint);
     uint64_t total = 0;
     for (const TensorRecord& t : from.tensors())

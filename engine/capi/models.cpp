@@ -9,6 +9,7 @@
 #include "engine/capi/objects.hpp"
 #include "engine/checkpoint/export_weights.hpp"
 #include "engine/format/format.hpp"
+#include "engine/observe/run_dir.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 
 using namespace plait;
@@ -116,6 +117,7 @@ plait_error* plait_checkpoint_export(plait_engine* engine, const char* checkpoin
     const ApiCall call(*engine, "plait_checkpoint_export", "engine");
     const auto o = read_options(options, kExportOptionsV1, "plait_export_options");
     EngineState& state = *engine->state;
+    const auto lock = observe::lock_run_around(state.files, out);
     const auto from = checkpoint::open_checkpoint(state.files, checkpoint, state.log);
     Export made = export_of(engine->state, o, *from, out);
     const checkpoint::Exported done = checkpoint::export_weights(

@@ -13,7 +13,6 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
-#include "engine/observe/run_lock.hpp"
 
 namespace plait::observe {
 
@@ -239,6 +238,14 @@ RunDir RunDir::reopen(FileSystem& files, const std::string& path, std::string_vi
   while (files.exists(join_path(path, strf("env-%d.json", n)))) ++n;
   files.replace(join_path(path, strf("env-%d.json", n)), environment_text(files, environment));
   return RunDir(files, path, run_id(path));
+}
+
+std::unique_ptr<RunLock> lock_run_around(FileSystem& files, const std::string& path) {
+  if (!files.is_folder(folder_of(path))) return nullptr;
+  const std::string folder = files.real_path(folder_of(path)), run = folder_of(folder);
+  if (name_of(folder) != kCheckpoints || !files.is_file(join_path(run, "run.toml"))) return nullptr;
+  return std::make_unique<RunLock>(files, run,
+                                   "wait until that run ends, or write to another folder");
 }
 
 std::string RunDir::metrics_path() const { return join_path(path_, "metrics.ndjson"); }

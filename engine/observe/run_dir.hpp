@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "engine/base/files.hpp"
 #include "engine/observe/appended_file.hpp"
+#include "engine/observe/run_lock.hpp"
 
 namespace plait::observe {
 
@@ -80,6 +82,11 @@ class RunDir {
   FileSystem* files_;
   std::string path_, id_;
 };
+
+// The lock of the run among whose checkpoints `path` lies, a file or folder to be made; null: among
+// those of none. A run that starts or saves meanwhile would remove what is not complete there.
+// Errors: PLAIT_ERR_STATE when the run is in use.
+std::unique_ptr<RunLock> lock_run_around(FileSystem& files, const std::string& path);
 
 std::string rank_log_path(const std::string& run_dir, int rank);
 

@@ -27,7 +27,7 @@ std::string holder_of(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-RunLock::RunLock(FileSystem& files, const std::string& run_folder)
+RunLock::RunLock(FileSystem& files, const std::string& run_folder, const char* advice)
     : files_(files), folder_(run_folder) {
   const std::string path = join_path(run_folder, kName);
   try {
@@ -36,8 +36,7 @@ RunLock::RunLock(FileSystem& files, const std::string& run_folder)
     if (e.code() != PLAIT_ERR_STATE) throw;
     const std::string holder = holder_of(files, path);
     fail(PLAIT_ERR_STATE, "[run] the run directory " + run_folder + " is in use by " +
-                              (holder.empty() ? "another process" : holder) +
-                              "; stop that run, or start this one in a directory of its own");
+                              (holder.empty() ? "another process" : holder) + "; " + advice);
   }
   char host[256] = "unknown";
   gethostname(host, sizeof host - 1);

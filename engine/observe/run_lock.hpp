@@ -9,13 +9,14 @@
 
 namespace plait::observe {
 
-// Holds a run directory for this process during its lifetime. Errors: PLAIT_ERR_STATE naming the
-// host and process that hold it.
+// Holds a run directory for this process during its lifetime. advice: what to do where another one
+// has it. Errors: PLAIT_ERR_STATE naming the host and process that hold it.
 class RunLock {
  public:
   static constexpr char kName[] = "lock";
 
-  RunLock(FileSystem& files, const std::string& run_folder);
+  RunLock(FileSystem& files, const std::string& run_folder,
+          const char* advice = "stop that run, or start this one in a directory of its own");
 
   // Whether this process still holds it: a network file system may have given it to another one
   // while this process was stopped. Errors: PLAIT_ERR_STATE naming that one.

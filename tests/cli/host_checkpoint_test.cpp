@@ -1,9 +1,13 @@
 // plait/checkpoint.hpp against the real library, and the line that shows progress.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <plait/checkpoint.hpp>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -108,6 +112,44 @@ TEST_CASE("a host lists, describes, verifies, compares and rewrites checkpoints"
   CHECK(done["files"].size() == 3);  // this session had no run.toml
   CHECK((last == of && of == done["bytes"]));
   CHECK(json::parse(plait::compare_checkpoints(saved.engine, saved.step(1), out))["equal"] == true);
+}
+
+TEST_CASE("a checkpoint among those of a run is written while the run's lock is held") {
+  const Saved saved;
+  std::ofstream(saved.path + "/run.toml") << "# a run\n";
+  const auto lock = [&] {
+    const int file = open((saved.path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const bool held = flock(file, LOCK_EX | LOCK_NB) == 0;
+    return std::pair(file, held);
+  };
+  plait::ConvertSettings settings;
+  int n = 0;
+  settings.progress = [&](uint64_t, uint64_t) {
+    const auto [file, held] = lock();
+    CHECK_FALSE(held);  // so no run starts, and removes what is not complete
+    close(file);
+    ++n;
+    return false;
+  };
+  plait::convert_checkpoint(saved.engine, saved.step(1), saved.step(3), settings);
+  CHECK(n > 0);
+  CHECK(fs::exists(saved.step(3) + "/MANIFEST.json"));
+  const auto [file, held] = lock();
+  REQUIRE(held);  // as a run in progress has it
+  for (const std::string& out : {saved.step(4), saved.path + "/ckpt/./step-0000000005"}) {
+    try {
+      plait::convert_checkpoint(saved.engine, saved.step(1), out, settings);
+      CHECK(false);
+    } catch (const plait::HostError& e) {
+      CHECK(e.code() == PLAIT_ERR_STATE);
+      CHECK(std::string(e.what()).find("is in use by") != std::string::npos);
+      CHECK(std::string(e.what()).find("write to another folder") != std::string::npos);
+    }
+    CHECK_FALSE(fs::exists(out));
+  }
+  settings.progress = nullptr;
+  plait::convert_checkpoint(saved.engine, saved.step(1), saved.path + "/elsewhere", settings);
+  close(file);
 }
 
 TEST_CASE("progress stops a call, which leaves nothing") {
