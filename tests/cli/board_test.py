@@ -223,6 +223,24 @@ class Window(Files):
         self.assertGreater(self.text.rfind("\x1b[?7h"), self.text.rfind("\x1b[?7l"))
         self.assertEqual(termios.tcgetattr(self.terminal), self.before)
 
+    def test_a_second_interrupt_ends_a_view_that_is_stuck(self):
+        """Nobody reads what it writes, so it waits for the terminal."""
+        self.made("runs/a", list(range(1000, 0, -1)))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                self.open(columns=1000, rows=400)  # more than a terminal holds
+                unread, end = [], time.monotonic() + TIME
+                while len(unread) < 5 or unread[-1] == 0 or unread[-1] != unread[-5]:  # it draws every second
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.5)
+                    unread.append(struct.unpack("i", fcntl.ioctl(self.screen, termios.FIONREAD, bytes(4)))[0])
+                self.process.send_signal(number)
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    self.process.wait(1)
+                self.process.send_signal(number)
+                self.assertEqual(self.process.wait(TIME), -number)
+                self.assertEqual(termios.tcgetattr(self.terminal), self.before)
+
     def test_it_follows_the_files(self):
         self.made("runs/a", [4, 3, 2])
         self.open()

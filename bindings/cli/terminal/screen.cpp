@@ -1,29 +1,46 @@
 #include "bindings/cli/terminal/screen.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <time.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
+
+#include "bindings/cli/context.hpp"
 
 namespace plait::cli {
 namespace {
 
-// A signal handler has no user argument, so these are global.
-std::atomic<int> ending{0};
-std::atomic<bool> stopping{false};
+// Those that are not ignored: nohup ignores SIGHUP, and that stays so.
+sigset_t watched_signals() {
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH}) {
+    struct sigaction now = {};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+      sigaddset(&mask, signal);
+  }
+  return mask;
+}
 
-// Resizing needs no more than that it ends ppoll().
-void on_signal(int signal) {
-  if (signal == SIGTSTP)
-    stopping.store(true);
-  else if (signal != SIGWINCH)
-    ending.store(signal);
+Fd opened(int fd) {
+  if (fd < 0)
+    throw CliError(kEnvironment, std::string("[cli] the window cannot be watched: ") +
+                                     std::strerror(errno) + "; --once prints one screen");
+  return Fd(fd);
+}
+
+void set_event(const Fd& event) {
+  const uint64_t one = 1;
+  while (::write(event.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
 }
 
 // The other screen, without a cursor, and without going on in the next line where a letter is wider
@@ -68,32 +85,55 @@ bool Screen::possible() {
 
 int Screen::columns() const { return window().ws_col; }
 int Screen::rows() const { return window().ws_row; }
-int Screen::signal() const { return ending.load(); }
 
 Screen::Screen() {
-  ending.store(0);
-  stopping.store(false);
-  // Signals wait until ppoll(): none can come between a look at the flags and the wait.
-  sigset_t mask;
-  sigemptyset(&mask);
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < kSignals.size(); ++i) {
-    sigaddset(&mask, kSignals[i]);
-    sigaction(kSignals[i], nullptr, &actions_before_[i]);
-    // nohup ignores SIGHUP, and that stays so.
-    if (actions_before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
-  }
+  const sigset_t mask = watched_signals();
+  signals_ = opened(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  woken_ = opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  over_ = opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   sigprocmask(SIG_BLOCK, &mask, &mask_before_);
   tcgetattr(STDIN_FILENO, &settings_before_);
+  watcher_ = std::thread([this] { watch_signals(); });
   enter();
 }
 
 Screen::~Screen() {
   leave();
-  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_before_[i], nullptr);
+  set_event(over_);
+  watcher_.join();
   sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+// A new size needs no more than that the view wakes.
+void Screen::watch_signals() {
+  for (;;) {
+    pollfd from[] = {{signals_.get(), POLLIN, 0}, {over_.get(), POLLIN, 0}};
+    poll(from, 2, -1);
+    if (from[1].revents != 0) return;
+    signalfd_siginfo info;
+    if (::read(signals_.get(), &info, sizeof info) != sizeof info) continue;
+    const auto signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGTSTP)
+      stopping_.store(true);
+    else if (signal != SIGWINCH && ending_.exchange(signal) != 0)
+      end_at_once(signal);
+    set_event(woken_);
+  }
+}
+
+// Waits for nothing: neither the view nor the terminal may answer any more.
+void Screen::end_at_once(int signal) const {
+  tcflush(STDOUT_FILENO, TCOFLUSH);
+  pollfd ready = {STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0)
+    (void)!::write(STDOUT_FILENO, kLeave, std::strlen(kLeave));
+  tcsetattr(STDIN_FILENO, TCSANOW, &settings_before_);
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, signal);
+  pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
+  raise(signal);
+  _exit(128 + signal);
 }
 
 void Screen::enter() {
@@ -112,17 +152,13 @@ void Screen::leave() {
 
 void Screen::stop() {
   leave();
-  stopping.store(false);
-  struct sigaction ours = {}, normal = {};
-  normal.sa_handler = SIG_DFL;
-  sigaction(SIGTSTP, &normal, &ours);
-  raise(SIGTSTP);
+  stopping_.store(false);
   sigset_t mask, before;
   sigemptyset(&mask);
   sigaddset(&mask, SIGTSTP);
-  sigprocmask(SIG_UNBLOCK, &mask, &before);  // stops here until SIGCONT
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  sigaction(SIGTSTP, &ours, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &mask, &before);
+  raise(SIGTSTP);  // stops here until SIGCONT
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   enter();
 }
 
@@ -165,13 +201,14 @@ int Screen::next_key() {
 
 int Screen::wait(double seconds) {
   if (const int key = next_key()) return key;
-  const auto whole = static_cast<time_t>(seconds);
-  const timespec time = {whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
-  pollfd input = {STDIN_FILENO, POLLIN, 0};
-  const int ready = gone_ ? 0 : ppoll(&input, 1, &time, &mask_before_);
-  if (stopping.load()) stop();
-  if (gone_ || ending.load()) return kOver;
-  if (ready <= 0) return kNothing;
+  pollfd from[] = {{STDIN_FILENO, POLLIN, 0}, {woken_.get(), POLLIN, 0}};
+  pollfd& input = from[0];
+  if (!gone_) poll(from, 2, static_cast<int>(std::ceil(seconds * 1e3)));
+  uint64_t n_signals;
+  if (from[1].revents != 0) (void)!::read(woken_.get(), &n_signals, sizeof n_signals);
+  if (stopping_.load()) stop();
+  if (gone_ || ending_.load() != 0) return kOver;
+  if (input.revents == 0) return kNothing;
   char bytes[64];
   const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
   if (n <= 0) {

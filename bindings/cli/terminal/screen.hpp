@@ -4,15 +4,19 @@
 #include <signal.h>
 #include <termios.h>
 
-#include <array>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "bindings/cli/launch/fd.hpp"
 
 namespace plait::cli {
 
 // While it exists, the terminal shows the view in place of what was there, and keys are read as they
 // are pressed. The destructor puts everything back, also when an exception ends the view; signals
-// that end the process arrive as events. At most one per process, on one thread.
+// that end the process arrive as events. A second one ends the process at once: the view may wait
+// for a file system or a terminal that is gone. At most one per process, on one thread.
 class Screen {
  public:
   enum Key : int {  // besides letters
@@ -40,21 +44,26 @@ class Screen {
   // Waits for a key. Ctrl-Z stops the process; the view is there again when it continues.
   int wait(double seconds);
   // The signal behind kOver; 0: none.
-  int signal() const;
+  int signal() const { return ending_.load(); }
 
  private:
   void enter();
   void leave();
   void stop();
+  void watch_signals();
+  [[noreturn]] void end_at_once(int signal) const;
   void write(const std::string& text);
   int next_key();
 
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH};
-  std::array<struct sigaction, kSignals.size()> actions_before_;
   sigset_t mask_before_;
   termios settings_before_ = {};
   std::string keys_;  // bytes that were read and are no key yet
   bool gone_ = false;
+  std::atomic<int> ending_{0};
+  std::atomic<bool> stopping_{false};
+  // Signals are blocked, and a thread takes them, so that it can act while the view is stuck.
+  Fd signals_, woken_, over_;  // woken_: a signal has come; over_: the thread ends
+  std::thread watcher_;
 };
 
 }  // namespace plait::cli
