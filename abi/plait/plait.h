@@ -354,6 +354,10 @@ typedef struct plait_session_options {
   /* The command that env.json records; may be NULL. The arguments of the process are recorded
    * beside it, so they must not contain secrets. */
   const char *command;
+
+  /* Since struct_size 64. Equal on all ranks. plait_session_run() ends behind this step, after the
+   * evaluation that is due there, as behind a callback that returns 1; 0: at the end. */
+  int64_t stop_after;
 } plait_session_options;
 
 /* Connects the ranks, allocates memory, initialises parameters, creates the run directory and
@@ -377,17 +381,18 @@ PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
 
 /* Runs to the end: steps, evaluations, checkpoints, early stopping. result may be NULL; it receives
  * the result of the last step. Collective.
- * Errors: PLAIT_ERR_CANCELLED after plait_session_cancel() or a callback that returned 1; the state
- * is saved unless the session writes no files. PLAIT_ERR_NUMERIC after guard.nonfinite_limit
- * consecutive steps that were not finite, or if no step of the run was finite; a run that ends
- * after fewer such steps succeeds, and result->skipped is 1. PLAIT_ERR_DATA for indices or labels
- * out of range, a batch whose weights are all 0, or a dataset that cannot be read; PLAIT_ERR_CONFIG
- * when the run has no end or the metric of early stopping does not exist; PLAIT_ERR_IO when the
- * last checkpoint or a file of the run cannot be written (an earlier checkpoint that cannot be
- * written is only a warning in the log and an event in the metrics); PLAIT_ERR_STATE;
- * PLAIT_ERR_PEER; a code of the device. All completed steps stay applied; the effect of the step
- * that failed is that of plait_session_step(). Another run continues from there, except after
- * PLAIT_ERR_PEER and device errors. [thread: owner; blocks: yes] */
+ * Errors: PLAIT_ERR_CANCELLED after plait_session_cancel(), a callback that returned 1, or the step
+ * `stop_after` of the session; the state is saved unless the session writes no files.
+ * PLAIT_ERR_NUMERIC after guard.nonfinite_limit consecutive steps that were not finite, or if no
+ * step of the run was finite; a run that ends after fewer such steps succeeds, and result->skipped
+ * is 1. PLAIT_ERR_DATA for indices or labels out of range, a batch whose weights are all 0, or a
+ * dataset that cannot be read; PLAIT_ERR_CONFIG when the run has no end or the metric of early
+ * stopping does not exist; PLAIT_ERR_IO when the last checkpoint cannot be written (an earlier one
+ * that cannot be written is only a warning in the log and an event in the metrics, and other files
+ * of the run are written when that works again); PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the
+ * device. All completed steps stay applied; the effect of the step that failed is that of
+ * plait_session_step(). Another run continues from there, except after PLAIT_ERR_PEER and device
+ * errors. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_run(plait_session *session, plait_step_result *result);
 
 /* One field of a batch that the host provides. `tensor` is row-major without gaps, of the element

@@ -65,6 +65,10 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
       return call(user, &c) != 0;
     };
   if (o.command) s.command = o.command;
+  if (o.stop_after < 0)
+    fail_invalid("[capi] plait_session_options.stop_after is " + std::to_string(o.stop_after) +
+                 ", expected a step, or 0 for none");
+  s.stop_after = o.stop_after;
   s.overrides = plan.overrides;
   s.job = plan.job;
   if (!s.no_files)

@@ -16,17 +16,18 @@ void fail_collective(uint32_t code, std::string text) {
   throw CollectiveError(code, std::move(text));
 }
 
-RankContext::RankContext(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log)
+RankContext::RankContext(std::shared_ptr<const plan::Plan> plan, const Settings& settings, Log& log)
     : plan_(std::move(plan)),
       rank_(plan_->rank),
       size_(plan_->grid.ranks()),
-      control_(connect_control(job, log)),
+      control_(connect_control(settings, log)),
       collectives_(collectives("session")) {}
 
 // Null where there is one rank.
-std::unique_ptr<runtime::Control> RankContext::connect_control(const runtime::Job& job,
+std::unique_ptr<runtime::Control> RankContext::connect_control(const Settings& settings,
                                                                Log& log) const {
   if (size_ == 1) return nullptr;
+  const runtime::Job& job = settings.job;
   if (job.size != size_ || job.rank != rank_)
     fail(
         PLAIT_ERR_STATE,
@@ -44,6 +45,7 @@ std::unique_ptr<runtime::Control> RankContext::connect_control(const runtime::Jo
   config.name =
       strf("rank %d (pipeline %d, data %d, tensor %d)", rank_, c.pipeline, c.data, c.tensor);
   config.identity = identity_of(*plan_);
+  config.identity.emplace_back("step to stop after", std::to_string(settings.stop_after));
   try {
     return std::make_unique<runtime::Control>(config, log);
   } catch (const Error& e) {

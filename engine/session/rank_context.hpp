@@ -14,6 +14,7 @@
 #include "engine/runtime/device.hpp"
 #include "engine/runtime/job.hpp"
 #include "engine/session/control_collectives.hpp"
+#include "engine/session/settings.hpp"
 
 namespace plait::session {
 
@@ -27,9 +28,9 @@ class CollectiveError : public Error {
 // Owner thread only.
 class RankContext {
  public:
-  // Meets the other ranks and connects the groups that the plan needs. Errors: as Control and
-  // Communicators.
-  RankContext(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log);
+  // Meets the other ranks and connects the groups that the plan needs. settings: whose job it is,
+  // and what else must be equal on all ranks. Errors: as Control and Communicators.
+  RankContext(std::shared_ptr<const plan::Plan> plan, const Settings& settings, Log& log);
   ~RankContext();
   RankContext(const RankContext&) = delete;
   RankContext& operator=(const RankContext&) = delete;
@@ -71,7 +72,7 @@ class RankContext {
   [[noreturn]] void fail_on_all_ranks(const std::string& where, const Error& e);
 
  private:
-  std::unique_ptr<runtime::Control> connect_control(const runtime::Job& job, Log& log) const;
+  std::unique_ptr<runtime::Control> connect_control(const Settings& settings, Log& log) const;
   std::string end_reason() const;
 
   std::shared_ptr<const plan::Plan> plan_;

@@ -42,6 +42,7 @@ struct Settings {
   Resume resume = Resume::kConfig;
   bool progress = false;
   std::function<bool(const StepResult&)> on_step;  // true: stop after a save
+  int64_t stop_after = 0;  // run() ends behind this step, on all ranks; 0: at the end
   std::string command;
   std::vector<std::string> overrides;
   std::string resolved_toml;

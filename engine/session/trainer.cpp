@@ -384,8 +384,8 @@ void Trainer::finish_save(const Error* e) {
 // Whether an evaluation, a save or a callback after a step reads its parameters.
 bool Trainer::pauses_behind(int64_t step) const {
   const auto at = [step](int64_t every) { return every > 0 && step % every == 0; };
-  return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every) ||
-         (statistics_ && at(experiment_.statistics.every));
+  return step == c_.settings.stop_after || at(experiment_.evaluate.every) ||
+         at(experiment_.checkpoint.every) || (statistics_ && at(experiment_.statistics.every));
 }
 
 // By this rank's clock.
@@ -430,7 +430,9 @@ StepResult Trainer::loop() {
   if (copies_ && c_.keeps_files) p_.checkpoints.reserve_copy();
   status(observe::kRunning, r);
   c_.normalizer.ensure();  // so that the first step does not count it
-  while (c_.state.step < total || p_.steps.has_drained()) {
+  const int64_t stop_after = c_.settings.stop_after,
+                end = stop_after > 0 ? std::min(total, stop_after) : total;
+  while (c_.state.step < end || p_.steps.has_drained()) {
     p_.steps.want_save(is_time_to_save());
     p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); });
     r = step();
@@ -453,7 +455,7 @@ StepResult Trainer::loop() {
     const int64_t steps = experiment_.checkpoint.every;
     if (saves || (steps > 0 && r.step % steps == 0)) save(r, true);
   }
-  warn(slow_ops_.give_up());
+  if (r.step < total && !r.finished) stop(r);
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, false);
   if (not_saved_) fail_saving(*not_saved_);

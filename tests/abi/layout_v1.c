@@ -451,7 +451,7 @@ AT(plait_step_result, seconds, 56);
 AT(plait_step_result, skipped, 64);
 AT(plait_step_result, finished, 68);
 
-SIZE(plait_session_options, 56);
+AT_LEAST(plait_session_options, 56);
 AT(plait_session_options, struct_size, 0);
 AT(plait_session_options, run_dir, 8);
 AT(plait_session_options, no_files, 16);

@@ -123,6 +123,9 @@ AT(plait_step_result, metrics, 152);
 AT(plait_step_result, n_metrics, 160);
 AT(plait_step_result, reserved, 164);
 
+SIZE(plait_session_options, 64);
+AT(plait_session_options, stop_after, 56);
+
 SIZE(plait_profile_options, 40);
 AT(plait_profile_options, struct_size, 0);
 AT(plait_profile_options, entry_point, 8);

@@ -160,9 +160,12 @@ class Sweep(Case):
         self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["state"], "done")
         again = self.expect(0, "run", "t.toml", "--run-dir", "r", "--resume", "must", "--until", "7").out
         self.assertIn("nothing to do: step 40 is behind --until", again)
-        ranks = self.expect(0, "run", "t.toml", "topology.data=2", "--until", "7", "--run-dir", "two", "-q")
+        ranks = self.expect(0, "run", "t.toml", "topology.data=2", "--until", "7", "evaluate.every=7", "--run-dir", "two", "-q")
         self.assertEqual(ranks.err, "")
-        self.assertIn(self.expect(0, "status", "two", "--json").records[0]["step"], (7, 8))
+        self.assertEqual(self.expect(0, "status", "two", "--json").records[0]["step"], 7)
+        lines = [json.loads(line) for line in (self.folder / "two/metrics.ndjson").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines if line.get("event") == "evaluate"], [7])
+        self.assertEqual([line["step"] for line in lines if line.get("event") == "checkpoint"], [7])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Run {
   SessionSettings settings();
   void announce(const Json& plan, const Json& session);
   void tell_more(double opened);  // seconds
-  bool on_step(const plait_step_result& r);
+  void on_step(const plait_step_result& r);
   void pass_events_on();
   void report(Session& session, const plait_step_result& last);
   int interrupted(const Json& session, const HostError& e);
@@ -73,7 +73,11 @@ SessionSettings Run::settings() {
   s.resume = resume_mode(arguments_.resume);
   s.progress = terminal_.progress();
   s.command = context_.command;
-  s.on_step = [this](const plait_step_result& r) { return on_step(r); };
+  s.stop_after = arguments_.until;
+  s.on_step = [this](const plait_step_result& r) {
+    on_step(r);
+    return false;
+  };
   return s;
 }
 
@@ -103,12 +107,11 @@ void Run::pass_events_on() {
   for (const Json& event : events_->next()) terminal_.record(event);
 }
 
-bool Run::on_step(const plait_step_result& r) {
+void Run::on_step(const plait_step_result& r) {
   last_step_ = Clock::now();
   last_samples_ = r.samples;
-  const bool stops = arguments_.until > 0 && r.step >= arguments_.until && !r.finished;
-  if (stops) stopped_at_ = r.step;
-  if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return stops;
+  if (arguments_.until > 0 && r.step >= arguments_.until && !r.finished) stopped_at_ = r.step;
+  if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return;
   pass_events_on();
   Json record = {{"event", "step"},
                  {"step", r.step},
@@ -128,7 +131,6 @@ bool Run::on_step(const plait_step_result& r) {
     if (const plait_metric_value& m = r.metrics[i]; !std::isnan(m.value))
       record["metrics"][m.name] = json_number(m.value);
   terminal_.record(record);
-  return stops;
 }
 
 // Over the whole run, evaluations and checkpoints included.

@@ -412,7 +412,8 @@ struct SessionSettings {
   uint32_t resume = PLAIT_RESUME_CONFIG;
   bool progress = false;
   StepCallback on_step;
-  std::string command;  // for env.json
+  std::string command;     // for env.json
+  int64_t stop_after = 0;  // run() ends behind this step, as after cancel(); equal on all ranks
 };
 
 struct ProfileRequest {
@@ -441,6 +442,7 @@ class Session {
     o.on_step = hook_->on_step ? &on_step : nullptr;
     o.on_step_user = hook_.get();
     o.command = settings.command.empty() ? nullptr : settings.command.c_str();
+    o.stop_after = settings.stop_after;
     plait_session* session = nullptr;
     host_detail::check(plait_session_open(plan.get(), &o, &session));
     session_ = {session, {plan.keep()}};
