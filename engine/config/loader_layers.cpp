@@ -35,7 +35,7 @@ void name_by_type(std::vector<LayerConfig>& layers, std::map<std::string, Origin
 
 }  // namespace
 
-// The layers become those of block `name` with that number: the only one, or a copy.
+// Puts the layers into block `name` with that number: the only one, or a copy.
 void ExperimentLoader::put_in_block(std::vector<LayerConfig>& layers, const std::string& name,
                                     const std::string& number, int block) {
   for (LayerConfig& layer : layers) {
@@ -161,8 +161,8 @@ void ExperimentLoader::add_block(const ConfigEntry& table, int depth,
   }
 }
 
-// Numbers the layers of a copy of a block without a name, and the blocks in it, behind those of the
-// copies before: entries "h", "h" with repeat = 2, and "p.a", "p.b" become h0, h1, h2, p0.a, p0.b.
+// Numbers the layers of a copy of a block without a name, and the blocks in it, from where the copy
+// before ends: entries "h", "h" with repeat = 2, and "p.a", "p.b" become h0, h1, h2, p0.a, p0.b.
 void ExperimentLoader::number_copy(std::vector<LayerConfig>& copy,
                                    std::map<std::string, int>& numbers) {
   struct Renamed {
@@ -188,7 +188,7 @@ void ExperimentLoader::number_copy(std::vector<LayerConfig>& copy,
   }
 }
 
-// Only a named block keeps the names of its layers and values apart from those of its copies.
+// Copies of a block without a name would share the names of its layers and values.
 void ExperimentLoader::check_local_names(const BlockConfig& block,
                                          const std::vector<LayerConfig>& inner) {
   if (!block.name.empty() || block.repeat == 1) return;

@@ -141,8 +141,8 @@ struct Count {
   int64_t total = 0, trained = 0;
 };
 
-// Of each layer, by its name, which begins those of its parameters. Parameters that layers share
-// count for the first of them.
+// Of each layer, by its name, with which the names of its parameters begin. Parameters that layers
+// share count for the first of them.
 std::map<std::string_view, Count> parameters_of_layers(const Plan& plan) {
   std::map<std::string_view, Count> counts;
   for (const Layer& layer : plan.layers) counts[layer.name];

@@ -141,7 +141,7 @@ StageView whole_view(program::Graph& g) {
           [](const ParameterUse& use) { return use.value; }, 0, false};
 }
 
-// Compiles what was written; its caches are those of the program before, or are made now.
+// Compiles what was written. It shares the caches of the program before; the first one makes them.
 int32_t add_program(PlanDraft& plan, const char* name, TracedStep w) {
   std::vector<BufferRef>& caches = plan.generation.caches;
   const bool first = caches.empty();

@@ -37,8 +37,8 @@ struct TableContext {
   const Op& op;
   Graph& to;
   ValueId positions = 0;  // (B, t) i32
-  // (B) i32: the tokens of each sequence, those of its prompt that are not cached yet included. The
-  // rows of sequences of at most `most` tokens differ from those of longer ones.
+  // (B) i32: the tokens of each sequence, with the part of its prompt that is not cached yet. A
+  // sequence of at most `most` tokens has other rows than a longer one.
   std::function<ValueId(int64_t most)> lengths;
   std::vector<ValueId> out;  // to be set to (B, t, ..); empty: gathers the rows of the whole table
 };

@@ -6,8 +6,8 @@
 // - intra: the members on this rank's host; none if the rank is alone there.
 // - inter: one member of each host: those with equal local index if all hosts have equally many
 //   members; else the first of each host, the leaders.
-// - intra_broadcast: the members of intra, for the steps after inter. Its time-out is longer than
-//   that of inter, which is longer than that of intra.
+// - intra_broadcast: the members of intra, for the steps after inter. Of the three, its time-out is
+//   the longest, and intra has the shortest.
 // - flat: all members, over the network: for point-to-point messages, and for calls that a
 //   hierarchy would only slow down.
 //

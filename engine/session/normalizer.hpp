@@ -1,5 +1,5 @@
-// The numbers by which programs normalise fields column by column: those of the experiment, those
-// of a checkpoint, or those of [data.train].
+// The numbers by which programs normalise fields column by column: from the experiment, from a
+// checkpoint, or found out in [data.train].
 #pragma once
 
 #include <map>
@@ -26,7 +26,8 @@ class Normalizer {
       : plan_(plan), executor_(executor), log_(log), ready_(plan.normalizations.empty()) {}
 
   // Before a launch that reads samples. The first call, and the first behind take(), read
-  // [data.train] once where numbers are found out and the checkpoint has not brought them. Errors: those of data::column_statistics.
+  // [data.train] once where numbers are found out and the checkpoint has not brought them. Errors:
+  // as data::column_statistics.
   void ensure() {
     if (!ready_) write();
   }

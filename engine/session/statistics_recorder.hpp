@@ -19,8 +19,8 @@ class StatisticsRecorder {
 
   // Behind a step, before anything else is launched. Collective. Rank 0 writes a line for each
   // tensor to statistics.ndjson, and the figures to TensorBoard: "statistics/TENSOR/FIGURE".
-  // Gradients are those of the step, before clipping; parameters are those behind it, with which the
-  // outputs of layers are computed again, for the first micro-batch.
+  // Gradients are as the step left them, before clipping. Parameters are as they are behind it, and
+  // with them the outputs of layers are computed again, for the first micro-batch.
   void record(const StepResult& result);
 
  private:
