@@ -1,14 +1,8 @@
 #include "kit/ops/map.hpp"
 
-#include <cmath>
+#include "kit/ops/map_element.hpp"
 
 namespace plait::kit {
-namespace {
-
-double sign_of(double a) { return a > 0 ? 1 : a < 0 ? -1 : a; }
-double truth(bool b) { return b ? 1 : 0; }
-
-}  // namespace
 
 int map_arity(uint32_t op) {
   switch (op) {
@@ -65,75 +59,8 @@ void check_map(const plait_op_desc& d) {
 
 double evaluate_map(const plait_map_instr& in, const double* r) {
   const int arity = map_arity(in.op);
-  const double a = arity > 0 ? r[in.a] : 0, b = arity > 1 ? r[in.b] : 0;
-  switch (in.op) {
-    case PLAIT_MAP_CONST:
-      return in.value;
-    case PLAIT_MAP_COPY:
-      return a;
-    case PLAIT_MAP_ADD:
-      return a + b;
-    case PLAIT_MAP_SUB:
-      return a - b;
-    case PLAIT_MAP_MUL:
-      return a * b;
-    case PLAIT_MAP_DIV:
-      return a / b;
-    case PLAIT_MAP_MAX:
-      return std::isnan(a) || a >= b ? a : b;
-    case PLAIT_MAP_MIN:
-      return std::isnan(a) || a <= b ? a : b;
-    case PLAIT_MAP_POW:
-      return std::pow(a, b);
-    case PLAIT_MAP_NEG:
-      return -a;
-    case PLAIT_MAP_ABS:
-      return std::fabs(a);
-    case PLAIT_MAP_EXP:
-      return std::exp(a);
-    case PLAIT_MAP_LOG:
-      return std::log(a);
-    case PLAIT_MAP_SQRT:
-      return std::sqrt(a);
-    case PLAIT_MAP_RSQRT:
-      return 1 / std::sqrt(a);
-    case PLAIT_MAP_RECIP:
-      return 1 / a;
-    case PLAIT_MAP_TANH:
-      return std::tanh(a);
-    case PLAIT_MAP_SIGMOID:
-      return 1 / (1 + std::exp(-a));
-    case PLAIT_MAP_ERF:
-      return std::erf(a);
-    case PLAIT_MAP_RELU:
-      return a < 0 ? 0 : a;
-    case PLAIT_MAP_FLOOR:
-      return std::floor(a);
-    case PLAIT_MAP_SIGN:
-      return sign_of(a);
-    case PLAIT_MAP_LT:
-      return truth(a < b);
-    case PLAIT_MAP_LE:
-      return truth(a <= b);
-    case PLAIT_MAP_EQ:
-      return truth(a == b);
-    case PLAIT_MAP_SELECT:
-      return a != 0 ? b : r[in.c];
-    case PLAIT_MAP_FMA:
-      return a * b + r[in.c];
-    case PLAIT_MAP_EXPM1:
-      return std::expm1(a);
-    case PLAIT_MAP_LOG1P:
-      return std::log1p(a);
-    case PLAIT_MAP_IS_FINITE:
-      return truth(std::isfinite(a));
-    case PLAIT_MAP_AND:
-      return truth(a != 0 && b != 0);
-    case PLAIT_MAP_OR:
-      return truth(a != 0 || b != 0);
-    default:
-      return truth(a == 0);  // NOT
-  }
+  return map_element(in.op, in.value, arity > 0 ? r[in.a] : 0, arity > 1 ? r[in.b] : 0,
+                     arity > 2 ? r[in.c] : 0);
 }
 
 }  // namespace plait::kit

@@ -3,8 +3,8 @@
 //
 // A weight that a mask makes 0 is multiplied nevertheless where its tile has other weights. So an
 // infinity or NaN in v, or for gradients in any operand, may spread to queries and keys that the
-// mask separates from it, as those of a neighbouring document: within a tile, of at most 128
-// tokens. The plain kernels and attention_cached keep them apart.
+// mask separates from it, such as the tokens of a neighbouring document: within a tile, of at most
+// 128 tokens. The plain kernels and attention_cached keep them apart.
 #include <cfloat>
 
 #include "kit/ops/attention.hpp"

@@ -79,10 +79,7 @@ __device__ __forceinline__ void attend(const AttentionArgs& a) {
   float* const k_tile = q_tile + kQueries * kF32Stride<D>;
   float* const v_tile = k_tile + kKeys * kF32Stride<D>;
   float* const weights = v_tile + kKeys * kF32Stride<D>;
-  const int blocks = (a.queries + kQueries - 1) / kQueries,
-            row = static_cast<int>(blockIdx.x) / blocks,
-            first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kQueries,
-            sample = row / a.heads, head = row % a.heads, group = group_of(a, head);
+  const auto [first, sample, head, group] = query_block<kQueries>(a);
   const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
   const int64_t query = (static_cast<int64_t>(sample) * a.queries + first) * a.heads + head,
                 keys = static_cast<int64_t>(sample) * a.keys * a.groups + group;
@@ -92,8 +89,7 @@ __device__ __forceinline__ void attend(const AttentionArgs& a) {
 #pragma unroll
   for (int i = 0; i < I; ++i) most[i] = minus_infinity();
   const AttentionSpan seen = span_of(a, sample, first, kQueries);
-  for (int key = seen.begin < seen.end ? seen.begin / kKeys * kKeys : seen.end; key < seen.end;
-       key += kKeys) {
+  for (int key = first_tile<kKeys>(seen); key < seen.end; key += kKeys) {
     const int64_t from = keys + static_cast<int64_t>(key) * a.groups;
     __syncthreads();  // nobody reads the keys before any more
     copy_f32<D, kKeys>(k_tile, static_cast<const float*>(a.k) + from * a.qk,

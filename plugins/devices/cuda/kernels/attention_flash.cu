@@ -13,11 +13,9 @@ constexpr int kQueries = kAttentionQueries, kKeys = kAttentionKeys;
 // What a thread has of its warp's 32 queries: fragments c, and of its four rows the greatest score
 // and the sum of the weights in its own columns.
 template <int D>
-struct Rows {
+struct Rows : QueryRows {
   float o[2][D / 8][4] = {};
   float most[2][2], sum[2][2] = {};
-  int sample, head, first;  // the query of row 0 of this thread
-  __device__ int query(int m, int half) const { return first + 16 * m + 8 * half; }
 };
 using Scores = float[2][kKeys / 8][4];
 
@@ -129,16 +127,13 @@ __device__ __forceinline__ void finish(const AttentionArgs& a, const Rows<D>& ro
                       static_cast<int64_t>(a.heads) * a.value, a.queries - warp_first, a.value);
 }
 
-// Blocks: heads of samples, each from its last block of queries, the longest under a causal mask.
+// Blocks: see QueryBlock.
 template <class T, int D>
 __device__ __forceinline__ void attend(const AttentionArgs& a) {
   PLAIT_DYNAMIC_SHARED(unsigned char, shared);
   const SharedAddress q_tile = shared_address(shared), k_tile = q_tile + kQueries * 2 * D,
                       v_tile = k_tile + kKeys * 2 * D;
-  const int blocks = (a.queries + kQueries - 1) / kQueries,
-            row = static_cast<int>(blockIdx.x) / blocks,
-            first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kQueries,
-            sample = row / a.heads, head = row % a.heads, group = group_of(a, head);
+  const auto [first, sample, head, group] = query_block<kQueries>(a);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 
   const AttentionSpan seen = span_of(a, sample, first, kQueries);
@@ -154,7 +149,7 @@ __device__ __forceinline__ void attend(const AttentionArgs& a) {
   for (int i = 0; i < 4; ++i) rows.most[i / 2][i % 2] = minus_infinity();
   copy_tile<T, D, kQueries>(q_tile, static_cast<const T*>(a.q) + (query * a.heads + head) * a.qk,
                             a.heads * a.qk, a.queries - first, a.qk);
-  int key = seen.begin < seen.end ? seen.begin / kKeys * kKeys : seen.end;
+  int key = first_tile<kKeys>(seen);
   if (key < seen.end)
     copy_tile<T, D, kKeys>(k_tile, k + static_cast<int64_t>(key) * k_distance, k_distance,
                            a.keys - key, a.qk);

@@ -117,9 +117,7 @@ __device__ __forceinline__ void grade_queries(const AttentionArgs& a) {
   constexpr int kRows = kRowsOf<D>, I = kRows / 16;
   PLAIT_DYNAMIC_SHARED(float, memory);
   const Shared<D> shared(memory);
-  const int blocks = (a.queries + kRows - 1) / kRows, row = static_cast<int>(blockIdx.x) / blocks,
-            first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kRows,
-            sample = row / a.heads, head = row % a.heads, group = group_of(a, head);
+  const auto [first, sample, head, group] = query_block<kRows>(a);
   const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
   const int64_t query = (static_cast<int64_t>(sample) * a.queries + first) * a.heads + head,
                 keys = static_cast<int64_t>(sample) * a.keys * a.groups + group;
@@ -135,8 +133,7 @@ __device__ __forceinline__ void grade_queries(const AttentionArgs& a) {
     scales[i] = a.scale;
   }
   const AttentionSpan seen = span_of(a, sample, first, kRows);
-  for (int key = seen.begin < seen.end ? seen.begin / kColumns * kColumns : seen.end;
-       key < seen.end; key += kColumns) {
+  for (int key = first_tile<kColumns>(seen); key < seen.end; key += kColumns) {
     const int64_t from = keys + static_cast<int64_t>(key) * a.groups;
     const bool masked = !sees_all(seen, key, kColumns);
     __syncthreads();  // nobody reads the keys before any more

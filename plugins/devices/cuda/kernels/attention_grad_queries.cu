@@ -12,10 +12,8 @@ constexpr int kQueries = kGradQueryRows, kKeys = kGradKeyColumns;
 using Scores = float[2][kKeys / 8][4];
 
 // Of a warp's 32 queries what a thread has: of its four rows lse, in units of log2, and delta.
-struct Rows {
+struct Rows : QueryRows {
   float lse[2][2], delta[2][2];
-  int sample, head, first;
-  __device__ int query(int m, int half) const { return first + 16 * m + 8 * half; }
   // Behind the last query both are 0, as q and do are.
   __device__ void read(const AttentionArgs& a) {
     const int64_t row = (static_cast<int64_t>(sample) * a.heads + head) * a.queries;
@@ -86,17 +84,14 @@ __device__ __forceinline__ void grade(const AttentionArgs& a, const Scores& s, S
   }
 }
 
-// Blocks: as those of attention_flash.cu.
+// Blocks: see QueryBlock.
 template <class T, int D>
 __device__ __forceinline__ void grade_queries(const AttentionArgs& a) {
   constexpr unsigned kTile = kKeys * 2 * D;
   PLAIT_DYNAMIC_SHARED(unsigned char, shared);
   const SharedAddress q_tile = shared_address(shared), do_tile = q_tile + kQueries * 2 * D,
                       keys_tile = do_tile + kQueries * 2 * D;
-  const int blocks = (a.queries + kQueries - 1) / kQueries,
-            row = static_cast<int>(blockIdx.x) / blocks,
-            first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kQueries,
-            sample = row / a.heads, head = row % a.heads, group = group_of(a, head);
+  const auto [first, sample, head, group] = query_block<kQueries>(a);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 
   const AttentionSpan seen = span_of(a, sample, first, kQueries);
@@ -120,7 +115,7 @@ __device__ __forceinline__ void grade_queries(const AttentionArgs& a) {
   const SharedAddress q_rows = by_rows<D>(q_tile + static_cast<unsigned>(warp * 64 * D), lane),
                       do_rows = by_rows<D>(do_tile + static_cast<unsigned>(warp * 64 * D), lane);
   float dq[2][D / 8][4] = {};
-  int key = seen.begin < seen.end ? seen.begin / kKeys * kKeys : seen.end;
+  int key = first_tile<kKeys>(seen);
   if (key < seen.end) copy_keys(0, key);
   copy_commit();
   for (unsigned stage = 0; key < seen.end; key += kKeys, stage ^= 1) {

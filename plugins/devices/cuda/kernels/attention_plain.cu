@@ -184,7 +184,7 @@ __device__ void grad_of_queries(const AttentionPlainArgs& a) {
   put_row(dq, row_at(static_cast<T*>(a.dq), query, a.heads, a.queries, a.qk), a.qk);
 }
 
-// Adds the terms of all queries of a head to those of a key.
+// Adds what all queries of a head contribute to the gradients of a key.
 template <class T>
 __device__ void add_head(const AttentionPlainArgs& a, const Place& key, int64_t head,
                          double (&dk)[kChannels], double (&dv)[kChannels]) {

@@ -73,6 +73,30 @@ __device__ __forceinline__ int group_of(const AttentionArgs& a, int head) {
   return (head + a.skipped_heads) / a.heads_per_group;
 }
 
+// The block of kRows queries that a block of threads has: of the heads of samples one after the
+// other, each from its last block, the longest under a causal mask.
+struct QueryBlock {
+  int first, sample, head, group;  // the first query; its key head
+};
+template <int kRows>
+__device__ __forceinline__ QueryBlock query_block(const AttentionArgs& a) {
+  const int blocks = (a.queries + kRows - 1) / kRows, row = static_cast<int>(blockIdx.x) / blocks,
+            first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kRows,
+            head = row % a.heads;
+  return {first, row / a.heads, head, group_of(a, head)};
+}
+// The first key of the first tile of kColumns keys that any of them sees; seen.end: there is none.
+template <int kColumns>
+__device__ __forceinline__ int first_tile(const AttentionSpan& seen) {
+  return seen.begin < seen.end ? seen.begin / kColumns * kColumns : seen.end;
+}
+
+// The four rows that a thread has in fragments c of its warp's 32 queries.
+struct QueryRows {
+  int sample, head, first;  // the query of row 0 of this thread
+  __device__ int query(int m, int half) const { return first + 16 * m + 8 * half; }
+};
+
 // Walks over the tiles of kQueryColumns queries that see any key of a block of kKeyRows, of one
 // query head of the group after the other.
 template <int kKeyRows, int kQueryColumns>

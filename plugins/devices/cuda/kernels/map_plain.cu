@@ -2,84 +2,15 @@
 // element are read before an output is written, so an output may lie on an input.
 #include "plugins/devices/cuda/kernels/device.cuh"
 
-#include <plait/map.h>
-
+#include "kit/ops/map_element.hpp"
 #include "plugins/devices/cuda/kernels/map_plain_args.hpp"
 
 namespace plait::cuda {
 namespace {
 
-__device__ double truth(bool b) { return b ? 1 : 0; }
-
+// Operands that an instruction does not have are register 0.
 __device__ double evaluate(const MapPlainInstr& in, double value, const double* r) {
-  if (in.op == PLAIT_MAP_CONST) return value;
-  const double a = r[in.a], b = r[in.b];
-  switch (in.op) {
-    case PLAIT_MAP_COPY:
-      return a;
-    case PLAIT_MAP_ADD:
-      return a + b;
-    case PLAIT_MAP_SUB:
-      return a - b;
-    case PLAIT_MAP_MUL:
-      return a * b;
-    case PLAIT_MAP_DIV:
-      return a / b;
-    case PLAIT_MAP_MAX:
-      return isnan(a) || a >= b ? a : b;
-    case PLAIT_MAP_MIN:
-      return isnan(a) || a <= b ? a : b;
-    case PLAIT_MAP_POW:
-      return pow(a, b);
-    case PLAIT_MAP_NEG:
-      return -a;
-    case PLAIT_MAP_ABS:
-      return fabs(a);
-    case PLAIT_MAP_EXP:
-      return exp(a);
-    case PLAIT_MAP_LOG:
-      return log(a);
-    case PLAIT_MAP_SQRT:
-      return sqrt(a);
-    case PLAIT_MAP_RSQRT:
-      return 1 / sqrt(a);
-    case PLAIT_MAP_RECIP:
-      return 1 / a;
-    case PLAIT_MAP_TANH:
-      return tanh(a);
-    case PLAIT_MAP_SIGMOID:
-      return 1 / (1 + exp(-a));
-    case PLAIT_MAP_ERF:
-      return erf(a);
-    case PLAIT_MAP_RELU:
-      return a < 0 ? 0 : a;
-    case PLAIT_MAP_FLOOR:
-      return floor(a);
-    case PLAIT_MAP_SIGN:
-      return a > 0 ? 1 : a < 0 ? -1 : a;
-    case PLAIT_MAP_LT:
-      return truth(a < b);
-    case PLAIT_MAP_LE:
-      return truth(a <= b);
-    case PLAIT_MAP_EQ:
-      return truth(a == b);
-    case PLAIT_MAP_SELECT:
-      return a != 0 ? b : r[in.c];
-    case PLAIT_MAP_FMA:
-      return a * b + r[in.c];
-    case PLAIT_MAP_EXPM1:
-      return expm1(a);
-    case PLAIT_MAP_LOG1P:
-      return log1p(a);
-    case PLAIT_MAP_IS_FINITE:
-      return truth(isfinite(a));
-    case PLAIT_MAP_AND:
-      return truth(a != 0 && b != 0);
-    case PLAIT_MAP_OR:
-      return truth(a != 0 || b != 0);
-    default:
-      return truth(a == 0);  // NOT
-  }
+  return kit::map_element(in.op, value, r[in.a], r[in.b], r[in.c]);
 }
 
 // Where input i has element e of an output.

@@ -5,8 +5,8 @@
 
 namespace plait::cuda {
 
-// y: samples, each of per_sample elements, which are runs of those of the whole sample: run r
-// begins there at first + r * stride.
+// y: samples, each of per_sample elements. They are runs of the whole sample's elements, in which
+// run r begins at first + r * stride.
 struct RandomArgs {
   const int64_t* counter;  // (step), or (step, first sample)
   AnyPointer y;

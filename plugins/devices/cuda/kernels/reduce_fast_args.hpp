@@ -5,7 +5,7 @@
 
 namespace plait::cuda {
 
-// Sums of 16-bit floats are f32, as those of f32; sums of f64 are f64.
+// Sums of f64 are f64; sums of f32 and of 16-bit floats are f32.
 
 // x (rows, n) -> y (rows, parts): each row is cut into parts of `part` elements, the last one
 // shorter. `lanes` neighbouring threads fold a part: a power of two up to 32, or 256.

@@ -177,7 +177,7 @@ __device__ void sum_chunk(const ScatterSumArgs& a) {
     sum_columns<T, N>(a, keys + 1, places, col);
 }
 
-// The first sorted element behind those of `key`.
+// The first sorted element behind all elements of `key`.
 __device__ int64_t end_of(const ScatterSumArgs& a, uint32_t key, int64_t low) {
   int64_t high = a.count;
   while (low < high) {

@@ -123,7 +123,7 @@ Access Writer::access(uint32_t input) const {
                                                                             : Access::kRepeat;
 }
 
-// Defines those of c0, c1, ..., the coordinates of an element, that an input needs.
+// Defines the coordinates c0, c1, ... of an element, as far as an input needs them.
 std::string Writer::coordinates(const char* element) const {
   bool needed[PLAIT_MAX_NDIM] = {};
   int first = layout_.ndim;  // the first dim of these
