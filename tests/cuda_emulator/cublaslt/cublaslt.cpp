@@ -3,12 +3,20 @@
 // documentation does not promise is an error.
 //
 // PLAIT_CUDA_EMULATOR_LT: "plain" has no algorithm with an epilogue, "none" has none at all.
+// PLAIT_CUDA_EMULATOR_LT_VERSION: the version that it names.
+// PLAIT_CUDA_EMULATOR_LT_SLOW: digits of the algorithms that take 2 ms longer, "02".
+// PLAIT_CUDA_EMULATOR_LT_COUNTS: at the end of the process stderr tells how often each was run.
 #include <cuda.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
+#include <thread>
 
 #include "tests/cuda_emulator/cublaslt/multiply.hpp"
 #include "tests/cuda_emulator/stream.hpp"
@@ -21,10 +29,36 @@ using namespace emulated_lt;
 
 constexpr size_t kVersion = 130100;
 
+size_t version() {
+  const char* set = std::getenv("PLAIT_CUDA_EMULATOR_LT_VERSION");
+  return set ? std::strtoul(set, nullptr, 10) : kVersion;
+}
+
 bool setting_is(std::string_view value) {
   const char* set = std::getenv("PLAIT_CUDA_EMULATOR_LT");
   return set && value == set;
 }
+
+// How often each algorithm was run.
+class Runs {
+ public:
+  ~Runs() {
+    if (!std::getenv("PLAIT_CUDA_EMULATOR_LT_COUNTS")) return;
+    std::fprintf(stderr, "[cublasLt emulator] runs of each algorithm:");
+    for (const auto& n : counts_) std::fprintf(stderr, " %lu", n.load());
+    std::fprintf(stderr, "\n");
+  }
+  void note(uint32_t algorithm) {
+    ++counts_[algorithm];
+    const char* slow = std::getenv("PLAIT_CUDA_EMULATOR_LT_SLOW");
+    if (slow && std::strchr(slow, static_cast<int>('0' + algorithm)))
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+
+ private:
+  std::atomic<unsigned long> counts_[kAlgorithms] = {};
+};
+Runs runs;
 
 // Copies an attribute; its size must be exact.
 template <class T>
@@ -41,6 +75,7 @@ bool types_fit(const Product& p) {
   if (in != p.b.type) return false;
   if (p.operation.compute == CUBLAS_COMPUTE_64F)
     return p.operation.scale == CUDA_R_64F && in == CUDA_R_64F && out == CUDA_R_64F;
+  if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && in != CUDA_R_32F) return false;
   const bool kept = in == out && (in == CUDA_R_32F || is_half(in));
   return p.operation.scale == CUDA_R_32F && (kept || (is_half(in) && out == CUDA_R_32F));
 }
@@ -123,7 +158,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
-size_t cublasLtGetVersion(void) { return kVersion; }
+size_t cublasLtGetVersion(void) { return version(); }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS:
@@ -202,8 +237,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return s;
 }
 
-// One algorithm. It uses all of the workspace that parts of the sums would fill, so that a caller
-// who gives less, or keeps data there, is found.
+// Up to three algorithms. Each uses all of the workspace that parts of the sums would fill, so that
+// a caller who gives less, or keeps data there, is found.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -218,15 +253,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
   if (const cublasStatus_t s = fault_of(p, contents<Layout>(c)); s != CUBLAS_STATUS_SUCCESS)
     return s;
   if (setting_is("none")) return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{kAlgorithm, product_id(p), 0, {}, alignment_of(p.operation.bias)};
+  Algorithm algorithm{kAlgorithm, product_id(p), 0, {}, alignment_of(p.operation.bias), 0};
   constexpr uint64_t kSplits = 2;
   algorithm.workspace = std::min(pref.workspace, kSplits * sizeof(float) * p.d.rows * p.d.columns);
   std::copy(pref.alignment, pref.alignment + 4, algorithm.alignment);
-  results[0] = {};
-  keep(&results[0].algo, algorithm);
-  results[0].workspaceSize = algorithm.workspace;
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  *found = std::min(requested, static_cast<int>(kAlgorithms));
+  for (int i = 0; i < *found; ++i) {
+    algorithm.number = static_cast<uint32_t>(i);
+    results[i] = {};
+    keep(&results[i].algo, algorithm);
+    results[i].workspaceSize = algorithm.workspace;
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -242,7 +280,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     return s;
   const auto algorithm = contents<Algorithm>(algo);
   if (algorithm.mark != kAlgorithm || algorithm.product != product_id(p) ||
-      algorithm.workspace > workspace_bytes ||
+      algorithm.number >= kAlgorithms || algorithm.workspace > workspace_bytes ||
       (algorithm.workspace > 0 && (!workspace || alignment_of(workspace) < 256)))
     return CUBLAS_STATUS_INVALID_VALUE;
   const auto scalar = [&](const void* at) {
@@ -264,8 +302,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   p.d_data = D;
   p.workspace = workspace;
   p.workspace_bytes = algorithm.workspace;
+  p.algorithm = algorithm.number;
   if (!load_code()) return CUBLAS_STATUS_EXECUTION_FAILED;
-  const auto run = [](const void* product) { multiply(*static_cast<const Product*>(product)); };
+  const auto run = [](const void* at) {
+    const Product& product = *static_cast<const Product*>(at);
+    multiply(product);
+    runs.note(product.algorithm);
+  };
   return emulator_enqueue(stream, run, &p, sizeof p) == 0 ? CUBLAS_STATUS_SUCCESS
                                                           : CUBLAS_STATUS_EXECUTION_FAILED;
 }

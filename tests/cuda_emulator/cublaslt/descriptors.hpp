@@ -33,7 +33,9 @@ struct Preference {
 struct Algorithm {
   uint64_t mark, product, workspace;
   uint32_t alignment[4], bias_alignment;
+  uint32_t number;  // the order of its sums: 0, 1, ..., kAlgorithms - 1
 };
+constexpr uint32_t kAlgorithms = 3;
 
 // The contents of an opaque struct. Copies, since a caller may have copied the struct.
 template <class T, class Opaque>

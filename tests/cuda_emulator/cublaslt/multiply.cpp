@@ -1,5 +1,6 @@
 #include "tests/cuda_emulator/cublaslt/multiply.hpp"
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -59,18 +60,42 @@ std::vector<T> rows_of(const void* data, const Layout& l, int64_t batch, int64_t
   return out;
 }
 
+// As tensor cores read f32 where they multiply TF32: without the last 13 bits.
+void cut_to_tf32(std::vector<float>& values) {
+  for (float& v : values)
+    v = std::bit_cast<float>(std::bit_cast<uint32_t>(v) & ~((uint32_t{1} << 13) - 1));
+}
+void cut_to_tf32(std::vector<double>&) {}  // f64 has no such products
+
+// Each algorithm adds in another order, and so rounds otherwise: from the front, from the back, or
+// first the even numbers.
+template <class T>
+T sum_of(const T* row, const T* column, int64_t k, uint32_t algorithm) {
+  T sum = 0;
+  if (algorithm == 1) {
+    for (int64_t x = k; x-- > 0;) sum += row[x] * column[x];
+    return sum;
+  }
+  const int64_t step = algorithm == 2 ? 2 : 1;
+  for (int64_t first = 0; first < step; ++first)
+    for (int64_t x = first; x < k; x += step) sum += row[x] * column[x];
+  return sum;
+}
+
 template <class T>
 void multiply_one(const Product& p, int64_t batch) {
   const int64_t m = p.m(), n = p.n(), k = p.k();
   const bool ta = p.operation.transpose_a != CUBLAS_OP_N;
   const bool tb = p.operation.transpose_b != CUBLAS_OP_N;
-  const std::vector<T> a = rows_of<T>(p.a_data, p.a, batch, m, k, ta);
-  const std::vector<T> b = rows_of<T>(p.b_data, p.b, batch, n, k, !tb);
+  std::vector<T> a = rows_of<T>(p.a_data, p.a, batch, m, k, ta);
+  std::vector<T> b = rows_of<T>(p.b_data, p.b, batch, n, k, !tb);
+  if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
+    cut_to_tf32(a);
+    cut_to_tf32(b);
+  }
   for (int64_t j = 0; j < n; ++j)
     for (int64_t i = 0; i < m; ++i) {
-      const T *row = a.data() + i * k, *column = b.data() + j * k;
-      T sum = 0;
-      for (int64_t x = 0; x < k; ++x) sum += row[x] * column[x];
+      const T sum = sum_of(a.data() + i * k, b.data() + j * k, k, p.algorithm);
       const int64_t at = batch * p.d.stride + j * p.d.ld + i;
       double v = p.alpha * static_cast<double>(sum);
       if (p.beta != 0) v += p.beta * read(p.c_data, p.d.type, at);

@@ -14,6 +14,7 @@ struct Product {
   void* d_data;
   void* workspace;
   uint64_t workspace_bytes;  // that the algorithm uses
+  uint32_t algorithm;        // its number
 
   int64_t m() const { return static_cast<int64_t>(d.rows); }
   int64_t n() const { return static_cast<int64_t>(d.columns); }

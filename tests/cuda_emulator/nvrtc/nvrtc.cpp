@@ -3,6 +3,7 @@
 //
 // PLAIT_CUDA_EMULATOR_NVRTC: "none" answers as a library that does not work, "fails" compiles
 // nothing, "builtins" lacks the library that it opens itself.
+// PLAIT_CUDA_EMULATOR_NVRTC_MINOR: the minor version that it names.
 #pragma GCC visibility push(default)
 #include <nvrtc.h>
 #pragma GCC visibility pop
@@ -78,11 +79,12 @@ const bool kLoaderIsSet = (emulator_set_loader(load), true);
 
 }  // namespace
 
-// No NVRTC has this version: a file of the plugin's cache belongs to this one or to another.
+// No NVRTC has these versions: a file of the plugin's cache belongs to this one or to another.
 nvrtcResult nvrtcVersion(int* major, int* minor) {
   if (asked("none") || !kLoaderIsSet) return NVRTC_ERROR_INTERNAL_ERROR;
   *major = CUDA_VERSION / 1000;
-  *minor = 99;
+  const char* set = std::getenv("PLAIT_CUDA_EMULATOR_NVRTC_MINOR");
+  *minor = set ? std::atoi(set) : 99;
   return NVRTC_SUCCESS;
 }
 const char* nvrtcGetErrorString(nvrtcResult r) {
