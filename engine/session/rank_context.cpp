@@ -63,8 +63,19 @@ void RankContext::disconnect() noexcept {
   device_.reset();
 }
 
+// Different devices compute different bits, so replicated parameters would diverge.
+void RankContext::compare_devices(const runtime::Device& device) {
+  const std::vector<std::string> all = all_gather(device.identity());
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      fail_collective(PLAIT_ERR_PEER, "[session] the ranks' devices differ: rank 0 has '" + all[0] +
+                                          "', rank " + std::to_string(r) + " '" + all[r] +
+                                          "'; run all ranks on equal devices and libraries");
+}
+
 runtime::Communicators* RankContext::connect(const runtime::Device& device, Log& log) {
   if (is_single()) return nullptr;
+  compare_devices(device);
   device_ = device.shared_from_this();
   communicators_ = std::make_unique<runtime::Communicators>(
       plan_, *control_, device_,

@@ -15,25 +15,6 @@ namespace {
 
 constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 
-// Different devices compute different bits, so replicated parameters would diverge.
-void compare_identities(SessionContext& c) {
-  const std::vector<std::string> all = c.ranks.all_gather(c.executor.device().identity());
-  for (size_t r = 1; r < all.size(); ++r)
-    if (all[r] != all[0])
-      fail_collective(PLAIT_ERR_PEER, "[session] the ranks' devices differ: rank 0 has '" + all[0] +
-                                          "', rank " + std::to_string(r) + " '" + all[r] +
-                                          "'; run all ranks on equal devices and libraries");
-}
-
-// Behind the identities: not every rank knows the content of the data.
-void compare_contents(SessionContext& c) {
-  std::vector<std::vector<std::string>> of_ranks;
-  for (const std::string& one : c.ranks.all_gather(join(contents_of(c.plan), "/")))
-    of_ranks.push_back(split(one, '/'));
-  if (const std::string text = differing_contents(c.plan, of_ranks); !text.empty())
-    fail_collective(PLAIT_ERR_PEER, text);
-}
-
 // Opens the run directory and the checkpoint to resume from, as the settings say.
 std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
   Resume mode = c.settings.resume;
@@ -109,8 +90,6 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       log.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
                      g.backend.c_str()));
   c.on_all_ranks("opening the session", [&] {
-    compare_identities(c);
-    compare_contents(c);
     parts_->parameters.initialize();
     c.state.begin_lineage();
     resume(*parts_);

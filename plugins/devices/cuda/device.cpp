@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "plugins/devices/cuda/map/compiler.hpp"
 #include "plugins/devices/cuda/matmul/cublaslt.hpp"
 
 namespace plait::cuda {
@@ -17,9 +18,9 @@ constexpr plait_option kOptions[] = {
              -1),
     opt_text("libraries", "\"\"",
              "folders of CUDA's libraries, separated by colons, searched before the system's"),
-    opt_text(
-        "cache", "\"auto\"",
-        "folder for compiled kernels; auto: plait/cuda in the user's cache folder; empty: none"),
+    opt_text("cache", "\"auto\"",
+             "folder for compiled kernels and tuned products; auto: plait/cuda in the user's cache "
+             "folder; empty: none"),
     opt_bool("graphs", "true",
              "launch steps as CUDA graphs; false: call by call, for debuggers and profilers")};
 
@@ -109,6 +110,19 @@ std::string name_of(CUdevice device) {
   return name;
 }
 
+// The libraries whose versions decide bits: "cuBLASLt 13.1.0, NVRTC 13.0". One that is missing is no
+// error of open(): a program without products does without cuBLASLt, and without NVRTC element-wise
+// ops are interpreted.
+std::string library_versions(const std::string& folders) {
+  std::string text = "no cuBLASLt";
+  try {
+    text = "cuBLASLt " + cublaslt_version_text(cublaslt(folders).version);
+  } catch (const std::exception&) {
+  }
+  const map::Compiler compiler(folders);
+  return text + (compiler ? ", NVRTC " + version_text(compiler.version()) : ", no NVRTC");
+}
+
 // The GPU for this rank, one on which kernels run.
 CUdevice usable_device(const plait_host* host, const Options& options) {
   set_library_path(std::string(options.text("libraries")));
@@ -190,9 +204,10 @@ void Device::describe() {
   memory_ = bytes;
   architecture_ = architecture_of(device_);
   multiprocessors_ = attribute(device_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  identity_ = name_ + ", " + std::to_string(multiprocessors_) + " SMs, driver for CUDA " +
-              version_text(driver().version);
-  summary_ = identity_ + ", " + gibibytes(memory_) + ", sm_" + std::to_string(architecture_);
+  identity_ = name_ + ", " + std::to_string(multiprocessors_) + " SMs, sm_" +
+              std::to_string(architecture_) + ", driver for CUDA " +
+              version_text(driver().version) + ", " + library_versions(libraries_);
+  summary_ = identity_ + ", " + gibibytes(memory_);
 }
 
 void Device::info(plait_device_info& out) const {

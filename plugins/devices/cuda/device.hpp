@@ -46,6 +46,8 @@ class Device {
   int ordinal() const { return device_; }
   void info(plait_device_info& out) const;
   double peak_flops(uint32_t dtype) const;
+  // plait_device_info.identity.
+  const std::string& identity() const { return identity_; }
   // 90 for compute capability 9.0.
   int architecture() const { return architecture_; }
   int multiprocessors() const { return multiprocessors_; }

@@ -15,14 +15,20 @@ TEST_CASE("products without cuBLASLt") {
     MESSAGE("skipped: the system has " CUBLASLT_NAME);
     return;
   }
-  const Plugin plugin(CUDA_PLUGIN);
-  const Device device(plugin);
-  // A file of that name that is no library.
+  // The driver, and a file of cuBLASLt's name that is no library.
   std::string damaged = (std::filesystem::temp_directory_path() / "cuda-lt-XXXXXX").string();
   REQUIRE(mkdtemp(damaged.data()) != nullptr);
+  std::filesystem::create_symlink(std::string(getenv("PLAIT_CUDA_LIBRARIES")) + "/libcuda.so.1",
+                                  damaged + "/libcuda.so.1");
   std::ofstream(damaged + "/" CUBLASLT_NAME) << "no library, and too long to be an empty file";
   setenv("PLAIT_CUDA_LIBRARIES", ("/nowhere/a:" + damaged + ":/nowhere/b").c_str(), 1);
+  const Plugin plugin(CUDA_PLUGIN);
+  const Device device(plugin);
   {
+    plait_device_info info{};
+    info.struct_size = sizeof info;
+    check(device.item().info(device.get(), &info));
+    CHECK(std::string(info.identity).find(", no cuBLASLt, ") != std::string::npos);
     const auto& item = plugin.device();
     const auto options = abi_host::options_of(item.options, item.n_options, {});
     char detail[512] = "";
