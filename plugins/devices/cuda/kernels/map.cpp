@@ -27,12 +27,11 @@ class FastMap {
     if (kit::elements(d.outputs[0]) == 0) return;
     auto& programs = device_of(device).shared<map::Programs>();
     const map::Source source = map::generate(d);
-    const CUfunction compiled = programs.function(source);
-    if (!compiled) {
+    kernel_ = programs.kernel(source);
+    if (!kernel_.valid()) {
       plain_.emplace(device, d);
       return;
     }
-    function_ = Function(compiled, "a map");
     call_ = source.call;
   }
 
@@ -40,12 +39,13 @@ class FastMap {
     if (plain_) return plain_->run(queue, operands, workspace);
     if (call_.count == 0) return;
     const map::Arguments a = call_.arguments(operands);
-    function_.launch(queue, {call_.blocks(a)}, map::kBlock, a);
+    // It may still be compiled: waits for that, the first time.
+    Function(kernel_.get(), "a map").launch(queue, {call_.blocks(a)}, map::kBlock, a);
   }
 
  private:
   std::optional<PlainMap> plain_;
-  Function function_;
+  map::Kernel kernel_;
   map::Call call_;
 };
 

@@ -1,4 +1,4 @@
-// Compiled kernels on disk, one file each, shared by all processes of a user.
+// What was compiled or measured, on disk, one file each, shared by all processes of a user.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,8 @@ class Cache {
   const std::string& why() const { return why_; }
   const std::string& folder() const { return folder_; }
 
-  // key: everything that decides the code. A file that is damaged, or of another key, is deleted.
+  // key: everything that decides what is kept. A file that is damaged, or of another key, is
+  // deleted.
   std::optional<std::string> find(const std::string& key) const;
   // Readers see the whole file or none. A full disk or another failure is no error: the code is
   // compiled again next time.

@@ -1,0 +1,47 @@
+#include "plugins/devices/cuda/map/workers.hpp"
+
+#include <algorithm>
+
+#include "kit/thread.hpp"
+
+namespace plait::cuda::map {
+
+Workers::Workers(unsigned most)
+    : most_(std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u))) {}
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    tasks_.clear();
+  }
+  pushed_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+void Workers::push(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (idle_ < tasks_.size() && threads_.size() < most_)
+      threads_.push_back(kit::start_thread([this] { work(); }));
+  }
+  pushed_.notify_one();
+}
+
+void Workers::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    pushed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    --idle_;
+    if (tasks_.empty()) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+}
+
+}  // namespace plait::cuda::map
