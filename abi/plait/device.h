@@ -69,6 +69,12 @@ typedef struct plait_choice {
   uint64_t detail_size; /* capacity */
 } plait_choice;
 
+/* One of the algorithms that a kernel can compute by: bytes that its plugin alone understands. This
+ * struct never changes. */
+typedef struct plait_algorithm {
+  uint64_t words[8];
+} plait_algorithm;
+
 /* Kind "plait.kernel/1": one implementation of an op on a device. Static. If an op has several on a
  * device, the engine takes the one of the highest priority that accepts the call. A plain kernel of
  * priority 0 that accepts everything should end the list. */
@@ -104,6 +110,22 @@ typedef struct plait_kernel_item {
   /* Since struct_size 80. A sum of PLAIT_KERNEL_*; all other bits are 0. */
   uint32_t flags;
   uint32_t reserved2;
+
+  /* Since struct_size 96. Both or neither, of a kernel that has several algorithms. With
+   * precision.tune the engine calls them when all kernels of a session are prepared, before it
+   * captures anything: of all ranks that prepared the kernel for equal descriptors, whose devices
+   * have the same identity, one calls tune(), and each calls adopt() with what that found. A kernel
+   * that is not tuned chooses without measuring, alike on all ranks.
+   *
+   * Measures the algorithms in memory of its own and sets *out to the fastest; it may keep the
+   * answer for later sessions.
+   * Errors: PLAIT_ERR_DEVICE or another code when work on the device fails. The kernel is
+   * unchanged. [thread: owner of the device; blocks: yes] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *tune)(plait_device *device, const plait_kernel *kernel, plait_algorithm *out);
+  /* Lets run() compute by this algorithm from now on.
+   * Errors: PLAIT_ERR_INVALID for one that the kernel does not have. The kernel is unchanged.
+   * [thread: owner of the device; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *adopt)(plait_kernel *kernel, const plait_algorithm *algorithm);
 } plait_kernel_item;
 
 /* run() works on the host: it accesses more than its operands, or keeps state from run to run.

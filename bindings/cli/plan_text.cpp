@@ -323,7 +323,8 @@ void show_types(Terminal& t, const Json& plan) {
     for (const Json& k : program.value("kernels", Json::array()))
       table.row({k.value("op", ""), k.value("scope", ""),
                  list_text(k.value("inputs", Json::array())) + " -> " +
-                     list_text(k.value("outputs", Json::array()))});
+                     list_text(k.value("outputs", Json::array())) +
+                     (k.value("tf32", false) ? ", operands rounded to tf32" : "")});
     t.raw(table.text("  "));
   }
 }

@@ -67,6 +67,8 @@ struct PrecisionConfig {
   int64_t scale_window = 1000;  // steps
   int64_t scale_hysteresis = 2;
   bool scale_consecutive = false;
+  bool tf32 = false;   // products of f32 round their operands where the device can
+  bool tune = false;   // the algorithms of products are chosen by measuring
   bool master = true;  // weights of 16 bits are copies of f32 ones; false: there are no others
 };
 

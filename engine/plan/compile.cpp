@@ -11,6 +11,7 @@
 #include "engine/program/op_desc.hpp"
 #include "engine/program/overwrite_inputs.hpp"
 #include "engine/program/passes.hpp"
+#include "engine/program/tf32.hpp"
 #include "engine/program/verify.hpp"
 
 namespace plait::plan {
@@ -162,6 +163,9 @@ void optimize(Graph& g, const std::string& name, const Plan& plan) {
   verify("hoist_collectives");
   program::overwrite_inputs(g, runs);
   verify("overwrite_inputs");
+  if (!plan.precision.tf32) return;
+  program::use_tf32(g, runs);
+  verify("use_tf32");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/totals.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/tf32.hpp"
 
 namespace plait::plan {
 namespace {
@@ -52,6 +53,7 @@ void program(JsonWriter& w, const Plan& plan, const Program& p) {
       collective(w, plan, c);
     else
       w.field("kernel", c.kernel->name);
+    if (program::uses_tf32(op)) w.field("tf32", true);
     w.field("detail", c.detail).field("refused", c.refused).field("flops", c.flops);
     w.field("workspace_bytes", c.workspace_bytes);
     w.key("inputs").array();

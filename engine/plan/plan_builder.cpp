@@ -19,6 +19,7 @@
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/plan_inputs.hpp"
+#include "engine/plan/products.hpp"
 #include "engine/plan/quantized_weights.hpp"
 #include "engine/plan/statistics_programs.hpp"
 #include "engine/plan/trace.hpp"
@@ -307,6 +308,7 @@ std::unique_ptr<const Plan> PlanBuilder::finish() {
   if (program::verify_enabled()) verify_launches(*plan);
   explain(*plan, context_.log);
   tell_low_products(*plan, context_.log);
+  warn_products(*plan, context_.log);
   tell_replicated(*plan, context_.log);
   warn_idle(*plan, context_.log);
   return plan;

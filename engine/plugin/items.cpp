@@ -191,6 +191,8 @@ void read_kernel(ItemHead& head) {
     malformed(head, strf("has the unknown flags 0x%x", item.flags & ~PLAIT_KERNEL_HOST));
   need(head, {PLAIT_FUNCTION(select), PLAIT_FUNCTION(prepare), PLAIT_FUNCTION(run),
               PLAIT_FUNCTION(release)});
+  if (item.struct_size >= PLAIT_SIZE_TO(plait_kernel_item, adopt) && !item.tune != !item.adopt)
+    malformed(head, item.tune ? "has tune() but no adopt()" : "has adopt() but no tune()");
 }
 void read_comm(ItemHead& head) {
   const auto& item = sized<plait_comm_item>(head, kCommV1);

@@ -156,6 +156,7 @@ struct OpDef {
   // So many leading float operands are of one type; those behind them keep theirs.
   size_t typed_operands = std::numeric_limits<size_t>::max();
   bool writes_any_float = false;  // attribute `dtype`: the type of the first result
+  bool takes_tf32 = false;        // attribute `tf32`: operands of f32 are rounded; see tf32.hpp
   // Whether it computes one sum of squares of its input, which may fold into the op before it.
   bool (*sums_squares)(const Graph&, const Op&) = nullptr;
   std::optional<IndexUse> (*index_use)(const Graph&, const Op&) = nullptr;

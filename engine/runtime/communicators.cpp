@@ -126,7 +126,9 @@ struct Communicators::PreparedCall {
                       void*) { return (of(k).*action)(queue); },
             .release = nullptr,
             .flags = PLAIT_KERNEL_HOST,
-            .reserved2 = 0};
+            .reserved2 = 0,
+            .tune = nullptr,
+            .adopt = nullptr};
   }
 };
 

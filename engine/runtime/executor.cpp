@@ -12,7 +12,8 @@
 
 namespace plait::runtime {
 
-Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect)
+Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect,
+                   const AllGather& all_gather)
     : plan_(std::move(plan)),
       device_(std::make_shared<Device>(plan_->registry, plan_->device, plan_->device_options)),
       communicators_(connect ? connect(*device_) : nullptr) {
@@ -27,6 +28,11 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
     kernels_ = std::make_unique<KernelCache>(plan_->registry, device_);
     programs_.resize(plan_->programs.size());
     for (size_t i = 0; i < programs_.size(); ++i) load(programs_[i], plan_->programs[i]);
+    if (plan_->experiment.precision.tune) {
+      const AllGather alone = [](const std::string& text) { return std::vector{text}; };
+      tune(kernels_->tunables(), device_->handle(), plan_->rank,
+           plan_->grid.ranks() > 1 ? all_gather : alone);
+    }
     plan_units();
     for (Unit& unit : units_) capture(unit);
   } catch (...) {

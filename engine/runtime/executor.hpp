@@ -1,12 +1,12 @@
 // The programs of a plan on a device: memory, prepared kernels, captured graphs. After construction
 // a launch neither allocates nor searches.
 //
-// All kernels are prepared before anything is captured. On a device that computes on the host each
-// program is one graph, whose launch runs its kernels and collectives one by one. On a device that
-// records, launches with no host write between them form a unit, which is one graph unless some of
-// its calls need the host at each launch: kernels that work on the host, collectives of host
-// memory, messages, collectives that start in one unit and end in another, and on a device whose
-// launches make the calls anew all collectives. Those split the graph.
+// All kernels are prepared, and tuned if the plan says so, before anything is captured. On a device
+// that computes on the host each program is one graph, whose launch runs its kernels and
+// collectives one by one. On a device that records, launches with no host write between them form a
+// unit, which is one graph unless some of its calls need the host at each launch: kernels that work
+// on the host, collectives of host memory, messages, and collectives that start in one unit and end
+// in another. Those split the graph.
 #pragma once
 
 #include <functional>
@@ -20,6 +20,7 @@
 #include "engine/runtime/device.hpp"
 #include "engine/runtime/kernel_cache.hpp"
 #include "engine/runtime/queue.hpp"
+#include "engine/runtime/tune.hpp"
 
 namespace plait::runtime {
 
@@ -29,7 +30,9 @@ class Executor {
   // connect: called once, when the device is open; returns the communicators (borrowed), nullptr
   // for a plan without collectives.
   using Connect = std::function<Communicators*(const Device&)>;
-  explicit Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect = {});
+  // all_gather: among the ranks of the plan; needed with precision.tune and several ranks.
+  explicit Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect = {},
+                    const AllGather& all_gather = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

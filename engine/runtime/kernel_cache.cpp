@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/hash.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/plan/products.hpp"
 
 namespace plait::runtime {
 namespace {
@@ -91,6 +93,7 @@ KernelCache::~KernelCache() {
 plait_kernel* KernelCache::get(const plait_kernel_item& item, const plait_op_desc& desc,
                                const std::string& where) {
   std::string key = signature_of(desc);
+  const std::string on_all_ranks = hash128(key + item.name).hex();
   const auto address = reinterpret_cast<uintptr_t>(&item);
   key.append(reinterpret_cast<const char*>(&address), sizeof address);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
@@ -103,6 +106,7 @@ plait_kernel* KernelCache::get(const plait_kernel_item& item, const plait_op_des
   };
   check_plugin({plugin, "prepare", "kernel", item.name}, "preparing " + where, prepare);
   kernels_.push_back({&item, kernel});
+  if (plan::can_tune(item)) tunables_.push_back({&item, kernel, plugin, where, on_all_ranks});
   if (!works_on_host(item)) known_.emplace(std::move(key), kernel);
   return kernel;
 }

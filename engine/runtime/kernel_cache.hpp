@@ -31,6 +31,14 @@ class KernelCache {
                     const std::string& where);
   // Number of prepared kernels.
   size_t size() const { return kernels_.size(); }
+  // The prepared kernels that have several algorithms.
+  struct Tunable {
+    const plait_kernel_item* item;
+    plait_kernel* kernel;
+    std::string plugin, where;
+    std::string key;  // in hexadecimal: equal for equal descriptors, also on other ranks
+  };
+  const std::vector<Tunable>& tunables() const { return tunables_; }
 
  private:
   struct Prepared {
@@ -40,6 +48,7 @@ class KernelCache {
   std::shared_ptr<const plugin::Registry> registry_;
   std::shared_ptr<Device> device_;
   std::vector<Prepared> kernels_;
+  std::vector<Tunable> tunables_;
   std::unordered_map<std::string, plait_kernel*> known_;  // by item and signature
 };
 

@@ -105,7 +105,7 @@ void warn_of_differences(const plan::Plan& plan, const checkpoint::RunState& s,
   constexpr size_t kMost = 12;
   std::vector<std::string> lines;
   if (!s.settings.empty())
-    lines = differences(s.settings, result_config(plan));
+    lines = differences(s.settings, result_config_beside(s.settings, plan));
   else if (s.seed != static_cast<uint64_t>(plan.experiment.run.seed))  // an older engine's
     lines = {strf("run.seed was %lu, is %ld", static_cast<unsigned long>(s.seed),
                   static_cast<long>(plan.experiment.run.seed))};

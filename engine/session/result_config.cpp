@@ -14,7 +14,7 @@ using config::OptionValue;
 
 class Collector {
  public:
-  explicit Collector(const plan::Plan& plan) : plan_(plan) {}
+  Collector(const plan::Plan& plan, const ResultConfig* then) : plan_(plan), then_(then) {}
 
   ResultConfig collect() {
     const config::Experiment& e = plan_.experiment;
@@ -27,7 +27,10 @@ class Collector {
 
  private:
   void add(const std::string& path, const OptionValue& value) {
-    all_[path + "." + value.declared->name] = config::value_toml(value);
+    const std::string key = path + "." + value.declared->name, toml = config::value_toml(value);
+    const char* usual = value.declared->default_value;
+    if (then_ && !then_->contains(key) && usual && toml == usual) return;
+    all_[key] = toml;
   }
   void values(const std::string& path, const OptionSet& set) {
     for (const OptionValue& value : set.values())
@@ -86,12 +89,16 @@ class Collector {
   }
 
   const plan::Plan& plan_;
+  const ResultConfig* then_;
   ResultConfig all_;
 };
 
 }  // namespace
 
-ResultConfig result_config(const plan::Plan& plan) { return Collector(plan).collect(); }
+ResultConfig result_config(const plan::Plan& plan) { return Collector(plan, nullptr).collect(); }
+ResultConfig result_config_beside(const ResultConfig& then, const plan::Plan& plan) {
+  return Collector(plan, &then).collect();
+}
 
 namespace {
 

@@ -16,6 +16,9 @@ using ResultConfig = std::map<std::string, std::string>;
 // Excludes settings that a run may change without another result: ranks, micro-batches, its length
 // if no schedule depends on it, paths.
 ResultConfig result_config(const plan::Plan& plan);
+// The same for differences() from `then`, which an older engine may have stored: without the keys
+// that are not in it and have their defaults.
+ResultConfig result_config_beside(const ResultConfig& then, const plan::Plan& plan);
 
 // One line per difference: "model.optimizer.learning_rate was 0.01, is 0.1".
 std::vector<std::string> differences(const ResultConfig& then, const ResultConfig& now);

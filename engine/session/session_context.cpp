@@ -19,15 +19,16 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
       settings(std::move(wanted)),
       log(to),
       files(on),
-      ranks(owned_plan, settings, log),
-      executor(abort_on_error("opening the session",
-                              [this] {
-                                const plugin::JobScope scope(runtime::place_of(settings.job));
-                                return runtime::Executor(owned_plan,
-                                                         [this](const runtime::Device& device) {
-                                                           return ranks.connect(device, log);
-                                                         });
-                              })),
+      ranks(owned_plan, settings.job, log),
+      executor(abort_on_error(
+          "opening the session",
+          [this] {
+            const plugin::JobScope scope(runtime::place_of(settings.job));
+            return runtime::Executor(
+                owned_plan,
+                [this](const runtime::Device& device) { return ranks.connect(device, log); },
+                [this](const std::string& text) { return ranks.all_gather(text); });
+          })),
       normalizer(plan, executor, log),
       refresh_low_(plan.find_entry_point(plan::kRefreshLow)),
       quantize_(plan.find_entry_point(plan::kQuantize)) {

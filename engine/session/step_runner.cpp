@@ -8,6 +8,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/products.hpp"
 #include "engine/program/elements.hpp"
 
 namespace plait::session {
@@ -236,11 +237,13 @@ void StepRunner::note_times(double seconds) {
   data_ns_ = 0;
 }
 
-// Asked for when the first step is done: what has not run needs no figure.
+// Asked for when the first step is done: what has not run needs no figure. No device tells the peak
+// of TF32.
 double StepRunner::peak_flops() {
   if (!peak_flops_) {
     const double given = c_.plan.experiment.run.peak_tflops * 1e12;
-    const double one = given > 0 || c_.plan.flops_per_sample.masked == 0
+    const bool unknown = !c_.plan.precision.is_mixed() && plan::tf32_products(c_.plan).rounded > 0;
+    const double one = given > 0 || unknown || c_.plan.flops_per_sample.masked == 0
                            ? given
                            : c_.executor.device().peak_flops(c_.plan.precision.products());
     peak_flops_ = one * c_.ranks.size();

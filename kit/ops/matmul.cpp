@@ -3,8 +3,8 @@
 namespace plait::kit {
 namespace {
 
-constexpr plait_option kAll[] = {kMatmulAttrs[0], kMatmulAttrs[1], kMatmulAttrs[2],
-                                 kMatmulFolds[0], kMatmulFolds[1], kMatmulFolds[2]};
+constexpr plait_option kAll[] = {kMatmulAttrs[0], kMatmulAttrs[1], kMatmulAttrs[2], kMatmulFolds[0],
+                                 kMatmulFolds[1], kMatmulFolds[2], kMatmulFolds[4]};
 
 Matmul attributes(const plait_op_desc& d) {
   const AttrReader attrs(d, kAll);
@@ -15,6 +15,7 @@ Matmul attributes(const plait_op_desc& d) {
   p.transpose_b = attrs.flag("transpose_b");
   p.activation = attrs.text("activation");
   p.squares = attrs.flag("squares");
+  p.tf32 = attrs.flag("tf32");
   need(!p.accumulate || (!p.bias && p.activation == "none"),
        "accumulate excludes bias and activation");
   need(!p.squares || (!p.bias && !p.accumulate && p.activation == "none"),
@@ -52,10 +53,13 @@ void read_sizes(const plait_shape& a, const plait_shape& b, Matmul& p) {
 
 }  // namespace
 
-Matmul parse_matmul(const plait_op_desc& d) {
+Matmul parse_matmul(const plait_op_desc& d, Tf32 tf32) {
   Matmul p = attributes(d);
+  need(!p.tf32 || tf32 == Tf32::kKnown, "computes products of f32 in f32, not in TF32");
   need_operands(d, 2 + p.bias + p.accumulate, p.squares ? 2 : 1);
   read_sizes(d.inputs[0], d.inputs[1], p);
+  need(!p.tf32 || d.inputs[0].dtype == PLAIT_F32,
+       "tf32 needs operands of f32, found " + text(d.inputs[0]));
   if (p.bias) {
     need_floats(d.inputs[2], "bias");
     need(elements(d.inputs[2]) == p.n && d.inputs[2].ndim == 1,

@@ -21,16 +21,20 @@ inline constexpr plait_option kMatmulFolds[] = {
     bool_option("squares", "false",
                 "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
     kResultType,
+    bool_option("tf32", "false", "a and b, of f32, are rounded to 10 bits of fraction when read"),
 };
 
 struct Matmul {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t stride_a = 0, stride_b = 0;  // elements between products; stride_b is 0 where b is shared
   bool transpose_a = false, transpose_b = false, bias = false, accumulate = false, squares = false;
+  bool tf32 = false;
   std::string activation;    // "none", "relu", ...
   std::vector<int64_t> out;  // dims of y
 };
+// Whether a kernel knows the attribute `tf32`. One that does not must refuse it.
+enum class Tf32 { kRefused, kKnown };
 // Products that share b are one tall product: its m counts the rows of all.
-Matmul parse_matmul(const plait_op_desc& d);
+Matmul parse_matmul(const plait_op_desc& d, Tf32 tf32 = Tf32::kRefused);
 
 }  // namespace plait::kit

@@ -229,7 +229,11 @@ AT(plait_tokenizer_item, decode, 64);
 AT(plait_tokenizer_item, close, 72);
 
 /* device.h */
-SIZE(plait_kernel_item, 80);
+SIZE(plait_algorithm, 64);
+AT(plait_algorithm, words, 0);
+SIZE(plait_kernel_item, 96);
+AT(plait_kernel_item, tune, 80);
+AT(plait_kernel_item, adopt, 88);
 AT(plait_kernel_item, flags, 72);
 AT(plait_kernel_item, reserved2, 76);
 

@@ -104,6 +104,18 @@ class Keys(Check):
             self.assertRegex(warned, rf"warning: override '{key}=.*': {key} has no effect: .*{why[-9:-1]}")
         self.assertEqual(self.expect(0, "check", "t.toml", "topology.data=2", "topology.zero=2", "evaluate.every=5").err, "")
 
+    def test_products_that_no_kernel_can_round_or_tune(self):
+        self.write("t.toml", TINY)
+        for device, compute, why in (("cpu", "f32", "device 'cpu' computes products of f32 in f32"),
+                                     ("reference", "f32", "device 'reference' computes products"),
+                                     ("cpu", "f64", "no product has operands of f32")):
+            warned = self.expect(0, "plan", "t.toml", "precision.tf32=true", "precision.tune=true",
+                                 f"run.device={device}", f"precision.compute={compute}").err
+            self.assertIn("override 'precision.tf32=true': precision.tf32 has no effect: " + why,
+                          warned)
+            self.assertIn("precision.tune has no effect: no kernel of device "
+                          f"'{device}' has several algorithms", warned)
+
 
 class Numbers(Check):
     def test_any_two_sizes_of_a_batch_give_the_third(self):

@@ -58,6 +58,9 @@ struct Case {
   bool same_over_threads = true;
   // The aliases are part of the op, not only allowed (matmul that accumulates).
   bool must_alias = false;
+  // Attributes that permit a coarser result, within the tolerance. The reference computes without
+  // them, and a device may have no kernel for them.
+  std::vector<Attr> permits = {};
 };
 
 plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims);

@@ -86,6 +86,15 @@ void add_relu_of_nan(std::vector<Case>& out) {
     }
 }
 
+// Operands of f32 that are rounded, or cut, to 10 bits of fraction.
+void add_tf32(std::vector<Case>& out, Case c) {
+  constexpr double kRounding = 2e-3;  // 2^-10 of each operand, and little else
+  c.name += " in TF32";
+  c.permits = {flag("tf32", true)};
+  c.tolerance = kRounding;
+  out.push_back(c);
+}
+
 }  // namespace
 
 void add_matmul_cases(std::vector<Case>& out) {
@@ -120,6 +129,16 @@ void add_matmul_cases(std::vector<Case>& out) {
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
       out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, ta, tb}));
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      add_tf32(out, matmul(PLAIT_F32, {{}, 33, 84, 120, ta, tb}));
+      add_tf32(out, matmul(PLAIT_F32, {{}, 33, 84, 120, ta, tb}, true, "gelu"));
+      add_tf32(out, matmul(PLAIT_F32, {{2}, 7, 17, 31, ta, tb}));
+    }
+  Case narrow = matmul(PLAIT_F32, {{}, 7, 17, 33}, true, "relu");
+  narrow.outputs[0].dtype = PLAIT_F64;
+  add_tf32(out, narrow);
+  out.back().tolerance *= 1e7;  // f64 has the tolerance of f32 here
   add_relu_of_nan(out);
   out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, false, true, true}, true));
   out.push_back(matmul(PLAIT_F32, {{0}, 9, 10, 11}));

@@ -61,7 +61,7 @@ TEST_CASE("every kernel agrees with the reference") {
           FAIL_CHECK(kernel->name << ": " << e.what());
         }
       }
-      CHECK_MESSAGE(taken > 0, "no kernel takes it");
+      CHECK_MESSAGE((taken > 0 || !c.permits.empty()), "no kernel takes it");
     }
   }
 }
@@ -74,6 +74,7 @@ TEST_CASE("every list of kernels ends in a plain one that takes all cases") {
       const auto list = plugin->kernels(c.op);
       REQUIRE(!list.empty());
       CHECK(list.back()->priority == 0);
+      if (!c.permits.empty()) continue;
       const Selection s = select(*list.back(), Desc(c, 1));
       CHECK_MESSAGE(s.taken, s.detail);
     }

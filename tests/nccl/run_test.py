@@ -46,6 +46,58 @@ def run(plait, folder, overrides, **env):
     return done.returncode, done.stdout + done.stderr
 
 
+def run_ranks(plait, folder, overrides, variables):
+    """Two ranks, each with environment variables of its own. Their exit codes and output."""
+    rendezvous = tempfile.mkdtemp(dir=folder)
+    ranks = []
+    for rank, own in enumerate(variables):
+        env = {"PLAIT_RANK": str(rank), "PLAIT_WORLD_SIZE": "2", "PLAIT_LOCAL_RANK": str(rank),
+               "PLAIT_LOCAL_WORLD_SIZE": "2", "PLAIT_RENDEZVOUS": f"file:{rendezvous}/meet", **own}
+        ranks.append(subprocess.Popen(
+            [plait, "run", "experiment.toml", "run.device=cuda", "topology.data=2", *overrides],
+            cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, **env}))
+    texts = [rank.communicate(timeout=120)[0] for rank in ranks]
+    return [rank.returncode for rank in ranks], texts
+
+
+def check_identity(plait, folder):
+    """Ranks with other versions of a library end before their first collective; the error has both."""
+    for variable, value, versions in [
+            ("LT_VERSION", "130205", ("cuBLASLt 13.1.0", "cuBLASLt 13.2.5")),
+            ("NVRTC_MINOR", "98", (".99'", ".98'")),
+            ("ARCHITECTURE", "100", ("sm_90", "sm_100"))]:
+        ranks = [{}, {"PLAIT_CUDA_EMULATOR_" + variable: value}]
+        codes, texts = run_ranks(plait, folder, [], ranks)
+        for code, text in zip(codes, texts):
+            named = "the ranks' devices differ: rank 0 has 'Emulated GPU" in text
+            expect(code != 0 and named and all(v in text for v in versions), text)
+
+
+def check_tuning(plait, folder):
+    """Ranks that would measure other times take the same algorithms, those that rank 0 finds
+    fastest. Later runs find them in its cache."""
+    counts = {"PLAIT_CUDA_EMULATOR_LT_COUNTS": "1"}
+    slow = ["02", "01"]  # the fastest algorithm is 1 for rank 0 and 2 for rank 1
+    caches = [tempfile.mkdtemp(dir=folder) for _ in slow]
+    seen = []
+    for _ in range(2):
+        ranks = [{**counts, "PLAIT_CUDA_EMULATOR_LT_SLOW": digits, "XDG_CACHE_HOME": cache}
+                 for digits, cache in zip(slow, caches)]
+        codes, texts = run_ranks(plait, folder, ["precision.tune=true"], ranks)
+        expect(codes == [0, 0], "\n".join(texts))
+        found = [re.search(r"runs of each algorithm: (\d+) (\d+) (\d+)", text) for text in texts]
+        expect(all(found), "\n".join(texts))
+        seen.append([[int(n) for n in one.groups()] for one in found])
+    measured, cached = seen
+    expect(all(n > 0 for n in measured[0]), f"rank 0 measures every algorithm, found {measured}")
+    for counted in (measured[1], *cached):
+        expect(counted[1] > 0 and counted[0] == counted[2] == 0, f"not algorithm 1 alone: {seen}")
+    codes, texts = run_ranks(plait, folder, [], [counts, counts])
+    first_alone = all(re.search(r"runs of each algorithm: [1-9]\d* 0 0", text) for text in texts)
+    expect(codes == [0, 0] and first_alone, "\n".join(texts))
+
+
 def losses(text):
     line = re.search(r"^loss +(.*)$", text, re.M)
     if not line:
@@ -76,6 +128,8 @@ def main():
             near = len(got) == len(wanted) and all(abs(a - b) < 2e-4 for a, b in zip(got, wanted))
             expect(near, f"{overrides}: losses {got}, expected {wanted}")
             expect(("NCCL 2." in text) == ("topology.backend" not in " ".join(overrides)), f"{overrides}: another backend:\n{text}")
+        check_identity(plait, folder)
+        check_tuning(plait, folder)
         code, text = run(plait, folder, ["run.device=cuda", "topology.data=2"], PLAIT_CUDA_EMULATOR_GPUS="1")
         expect(code != 0 and "are on the same GPU, expected a GPU for each rank" in text, text)
         code, text = run(plait, folder, ["run.device=cuda", "topology.data=2"], PLAIT_NCCL_EMULATOR="version=21000")

@@ -20,7 +20,8 @@ struct Transposed {
 bool has_bias(const Op& op) { return op.attrs.integer("bias", 0) != 0; }
 
 std::vector<plait_shape> infer(const InferContext& c) {
-  return {make_shape(result_type(c, c.in[0].dtype), kit::parse_matmul(c.desc).out)};
+  return {
+      make_shape(result_type(c, c.in[0].dtype), kit::parse_matmul(c.desc, kit::Tf32::kKnown).out)};
 }
 
 // d(op(a)) = d * op(b)^T and d(op(b)) = op(a)^T * d, each returned in its stored orientation.
@@ -165,6 +166,7 @@ std::span<const OpDef> matmul_ops() {
        .precision = PrecisionClass::kLow,
        .typed_operands = 2,
        .writes_any_float = true,
+       .takes_tf32 = true,
        .shard = shard,
        .addend = addend,
        .reads_rows = reads_rows,

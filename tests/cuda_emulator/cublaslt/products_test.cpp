@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
 
 #include "kit/dtype.hpp"
 #include "kit/ops/quantized.hpp"
@@ -127,6 +130,118 @@ TEST_CASE("the kernel for few rows takes as many as a grid has blocks") {
   constexpr int64_t kMost = 8 * 65535;
   CHECK(takers(kMost) == "few_rows plain ");
   CHECK(takers(kMost + 1) == "plain ");
+}
+
+// A prepared product of a row of kInner numbers, of which every order has another sum, and ones.
+class Dot {
+ public:
+  static constexpr int64_t kInner = 1000;
+  explicit Dot(const Device& device) : device_(device) {
+    const Desc desc(c_, 1);
+    workspace_.emplace(device, select(fast(), desc).workspace);
+    check(fast().prepare(device.plugin().host(), device.get(), &desc.get(), &kernel_));
+    Bytes ones(4 * kInner), fractions(4 * kInner);
+    for (int64_t i = 0; i < kInner; ++i) {
+      const float one = 1, fraction = number(i);
+      std::memcpy(ones.data() + 4 * i, &one, sizeof one);
+      std::memcpy(fractions.data() + 4 * i, &fraction, sizeof fraction);
+    }
+    a_.put(fractions);
+    b_.put(ones);
+  }
+  ~Dot() { fast().release(kernel_); }
+  Dot(const Dot&) = delete;
+  Dot& operator=(const Dot&) = delete;
+  plait_algorithm tune() {
+    plait_algorithm found{};
+    check(fast().tune(device_.get(), kernel_, &found));
+    return found;
+  }
+  void adopt(const plait_algorithm& algorithm) { check(fast().adopt(kernel_, &algorithm)); }
+  float run() {
+    void* const operands[] = {a_.data(), b_.data(), y_.data()};
+    const plait_device_item& d = device_.item();
+    check(d.enqueue(device_.queue(), &fast(), kernel_, operands, 3, workspace_->data()));
+    check(d.sync(device_.queue()));
+    float y = 0;
+    std::memcpy(&y, y_.get().data(), sizeof y);
+    return y;
+  }
+  // The sum in the order of an algorithm of the emulated library.
+  static float sum(int algorithm) {
+    float sum = 0;
+    for (int64_t i = 0; i < kInner; ++i) {
+      const int64_t x = algorithm == 0   ? i
+                        : algorithm == 1 ? kInner - 1 - i
+                                         : (2 * i) % kInner + (2 * i) / kInner;
+      sum += number(x);
+    }
+    return sum;
+  }
+
+ private:
+  static float number(int64_t i) { return 1 / (static_cast<float>(i) + 1.5f); }
+  const Device& device_;
+  Case c_ = product(PLAIT_F32, PLAIT_F32, 1, 1, kInner);
+  Buffer a_{device_, 4 * kInner}, b_{device_, 4 * kInner}, y_{device_, 4};
+  std::optional<Buffer> workspace_;
+  plait_kernel* kernel_ = nullptr;
+};
+
+TEST_CASE("tuning finds the fastest algorithm, and finds it again in the cache") {
+  std::string folder = (std::filesystem::temp_directory_path() / "cuda-tune-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const auto cached = [&](const std::string& to) {
+    return OptionValues{{"cache", '"' + to + '"'}};
+  };
+  const auto slow = [](const char* algorithms) {
+    setenv("PLAIT_CUDA_EMULATOR_LT_SLOW", algorithms, 1);
+  };
+  plait_algorithm last{};
+  {
+    const Device device(cuda(), cached(folder));
+    Dot dot(device);
+    CHECK(dot.run() == dot.sum(0));
+    slow("01");
+    last = dot.tune();
+    CHECK(dot.run() == dot.sum(0));  // until it is adopted
+    dot.adopt(last);
+    CHECK(dot.run() == dot.sum(2));
+    CHECK((dot.sum(2) != dot.sum(0) && dot.sum(1) != dot.sum(0) && dot.sum(1) != dot.sum(2)));
+  }
+  slow("02");
+  {
+    const Device device(cuda(), cached(folder));
+    Dot dot(device);
+    const plait_algorithm again = dot.tune();
+    CHECK(std::memcmp(&again, &last, sizeof last) == 0);
+  }
+  const Device device(cuda(), cached(""));
+  Dot dot(device);
+  dot.adopt(dot.tune());
+  CHECK(dot.run() == dot.sum(1));
+  slow("12");
+  CHECK((dot.adopt(dot.tune()), dot.run()) == dot.sum(0));
+  unsetenv("PLAIT_CUDA_EMULATOR_LT_SLOW");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("every sort of product can be tuned") {
+  const Device device(cuda(), {{"cache", "\"\""}});
+  for (const uint32_t type : kFloats)
+    for (const char* activation : {"none", "relu", "gelu"})
+      for (const int64_t k : {0, 6}) {
+        Case c = product(type, type, 9, 20, k);
+        c.inputs.push_back({shape(type, {20}), -1, 1});
+        c.attrs = {flag("bias", true), text("activation", activation), flag("transpose_b", false)};
+        const Desc desc(c, 1);
+        plait_kernel* kernel = nullptr;
+        check(fast().prepare(cuda().host(), device.get(), &desc.get(), &kernel));
+        plait_algorithm found{};
+        CHECK(take(fast().tune(device.get(), kernel, &found)) == "");
+        CHECK(take(fast().adopt(kernel, &found)) == "");
+        fast().release(kernel);
+      }
 }
 
 TEST_CASE("without an algorithm the plain kernel computes") {

@@ -201,6 +201,318 @@ type = "descent"
   CHECK(bind(again.experiment, catalog()) == text);
 }
 
+TEST_CASE("problems name the key, the place and the way out") {
+  struct Case {
+    const char *what, *from, *to, *problem;
+  };
+  const Case cases[] = {
+      {"unknown section", "[device]", "[devcie]",
+       "devcie: unknown key 'devcie' (did you mean 'device'?)"},
+      {"key without its section", "[run]", "seed = 3\n[run]",
+       "seed: unknown key 'seed' (did you mean 'run.seed'?)"},
+      {"unknown key", "epochs = 4", "epoch = 4",
+       "x.toml:3:1: run.epoch: unknown key 'epoch' (did you mean 'epochs'?)"},
+      {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2",
+       "run.steps: given together with run.epochs (x.toml:3:10)"},
+      {"no batch", "global = 32", "", "batch.global: required key is missing"},
+      {"no text", "epochs = 4", "epochs = 4\nname = nan",
+       "run.name: expected string, found nan; write it in quotes: \"nan\""},
+      {"patience", "metric = \"hits2\", ", "",
+       "x.toml:48:26: evaluate.early_stop.patience: there is no metric to watch"},
+      {"nothing to measure on", "[data.eval]", "[data.test]",
+       "evaluate.early_stop.metric: there is no [data.eval] to measure it on"},
+      {"best of nothing", "[device]", "[checkpoint]\nbest = \"hit2\"\n[device]",
+       "checkpoint.best: there is no metric 'hit2' (did you mean 'hits'?); known are: "},
+      {"unknown item", "\"ramp\"", "\"rmap\"",
+       "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, "
+       "block, dense, ramp; plugins that could not be loaded: other (old)"},
+      {"too many copies", "name = \"head\"", "name = \"head\"\nrepeat = 5000",
+       "model.layers[2].repeat: the model would have more than 4096 layers"},
+      {"block without layers", "type = \"ramp\"", "type = \"block\"",
+       "model.layers[1].layers: the block has no layers"},
+      {"block with more", "type = \"ramp\"",
+       "type = \"block\"\nfrom = [\"a\"]\nlayers = [{type = "
+       "\"ramp\"}]",
+       "model.layers[1].from: unknown key 'from'"},
+      {"block of too many", "type = \"ramp\"",
+       "type = \"block\"\nrepeat = 3000\nlayers = [{type = "
+       "\"ramp\", repeat = 3000}]",
+       "model.layers[1].repeat: the model would have more than 4096 layers"},
+      {"values of copies", "type = \"ramp\"",
+       "type = \"block\"\nrepeat = 2\nlayers = [{type = "
+       "\"ramp\", as = [\"x\"]}]",
+       "model.layers[1].layers[0].as: each copy of the block would have a value of that name; give "
+       "the block a name"},
+      {"layers of copies", "type = \"ramp\"",
+       "type = \"block\"\nrepeat = 2\nlayers = [{type = "
+       "\"ramp\", name = \"x\"}, {type = \"ramp\", from = [\"x\"]}]",
+       "model.layers[1].layers[1].from: each copy of the block has a layer named 'x'; give the "
+       "block a name"},
+      {"two blocks of a name", "type = \"ramp\"",
+       "type = \"block\"\nname = \"p\"\nrepeat = 2\nlayers = [{type = \"ramp\", name = \"a\"}]\n"
+       "[[model.layers]]\ntype = \"block\"\nname = \"p1\"\nlayers = [{type = \"ramp\", name = "
+       "\"b\"}]",
+       "a second block named 'p1', the layers of the first begin at "},
+      {"two blocks of a name in a block", "type = \"ramp\"",
+       "type = \"block\"\nname = \"p\"\nlayers = [{type = \"block\", name = \"q\", layers = [{type "
+       "= "
+       "\"ramp\", name = \"a\"}]}, {type = \"block\", name = \"q\", layers = [{type = \"ramp\", "
+       "name = "
+       "\"b\"}]}]",
+       "a second block named 'q', the layers of the first begin at "},
+      {"name of a block", "type = \"ramp\"",
+       "type = \"block\"\nname = \"a.b\"\nlayers = [{type = "
+       "\"ramp\"}]",
+       "model.layers[1].name: 'a.b' is not a valid name"},
+      {"not to be sharded", "\"ramp\"", "\"ramp\"\nparallel = \"row\"",
+       "model.layers[1].parallel: a layer of type 'ramp' cannot be sharded"},
+      {"unknown option", "out = 120", "ot = 120",
+       "model.layers[0].ot: unknown key 'ot' (did you mean 'out'?)"},
+      {"missing option", "out = 120", "", "model.layers[0].out: required key is missing"},
+      {"marker", "out = 120", "out = \"???\"", "model.layers[0].out: required value not set"},
+      {"no type", "type = \"ramp\"", "", "model.layers[1].type: required key is missing"},
+      {"bad choice", "\"column\"", "\"colunm\"", "(did you mean 'column'?)"},
+      {"two of a name", "name = \"head\"",
+       "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
+       "a second layer named 'head', the first is at"},
+      {"name", "name = \"head\"", "name = \"he..ad\"", "'he..ad' is not a valid name"},
+      {"tie", "tie = {weight", "tie = 3 #",
+       "model.layers[2].tie: expected a table, found an integer"},
+      {"tie value", "\"model.dense1.weight\"", "3",
+       "tie.weight: expected the full name of a parameter"},
+      {"no loss", "[loss]\ntype = \"squared\"\nweight = 2", "", "the model has no loss"},
+      {"loss twice", "[loss]", "[model.loss]\ntype = \"squared\"\n[loss]",
+       "given twice, here and as model.loss"},
+      {"loss weight", "weight = 2", "weigth = 2",
+       "loss.weigth: unknown key 'weigth' (did you mean 'weight'?)"},
+      {"optimizer", "\"descent\"", "\"descend\"",
+       "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
+      {"rate", "learning_rate = 0.1", "learning_rate = -1",
+       "optimizer.learning_rate: expected number >= 0.0, found -1"},
+      {"rate without end", "learning_rate = 0.1", "learning_rate = inf",
+       "optimizer.learning_rate: expected a finite number, found inf"},
+      {"a key's old name", "learning_rate = 0.1", "rate = 0.1",
+       "optimizer.rate: 'rate' is now called 'learning_rate'; rename it"},
+      {"old and new name", "learning_rate = 0.1", "learning_rate = 0.1\nrate = 0.1",
+       "optimizer.rate: 'rate' is now called 'learning_rate'; remove it: 'learning_rate' is set "
+       "as well"},
+      {"old name of a topology key", "[device]", "[topology]\nchunks = 2\n[device]",
+       "topology.chunks: 'chunks' is now called 'virtual_stages'"},
+      {"schedule", "schedule = {type = \"slope\", warmup = 3}", "schedule = \"slope\"",
+       "optimizer.schedule: expected a table, found a string"},
+      {"group", "match = [\"*.bias\"]", "", "optimizer.groups[0].match: required key is missing"},
+      {"empty group", "match = [\"*.bias\"]", "match = []", "an empty list matches no parameter"},
+      {"dataset", "file = \"a.csv\"", "", "data.train.file: required key is missing"},
+      {"normalize", "divide = 255", "divide = 0",
+       "data.train.normalize.image.divide: expected number > 0.0, found 0"},
+      {"normalize key", "divide = 255", "scale = 255",
+       "data.train.normalize.image.scale: unknown key"},
+      {"stop", "\"hits2\"", "\"hit2\"",
+       "there is no metric 'hit2' (did you mean 'hits'?); known are: hits, hits2, loss"},
+      {"device", "epochs = 4", "epochs = 4\ndevice = \"abakus\"",
+       "run.device: unknown device 'abakus' (did you mean 'abacus'?)"},
+      {"device option", "epochs = 4\n",
+       "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
+      {"forbidden", "[device]", "[plugins]\nallow = [\"other\"]\n[device]",
+       "model.layers[1].type: 'ramp' comes from plugin 'fake', which is not in plugins.allow; "
+       "add it there; allowed are other"},
+      {"both models", "[device]", "[models.a]\n[device]", "given together with [model]"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    std::string text = kSmall;
+    if (std::string(c.what) == "device option") text.erase(text.find("[device]"));
+    const size_t at = text.find(c.from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, std::string(c.from).size(), c.to);
+    const std::string problems = load(text).problems;
+    CAPTURE(problems);
+    CHECK(contains(problems, c.problem));
+  }
+}
+
+TEST_CASE(
+    "an empty file, and values of the wrong kind everywhere, give problems and nothing worse") {
+  CHECK(contains(load("").problems, "model: there is no model"));
+  CHECK(contains(load("").problems, "batch.global: required key is missing"));
+  for (const char* key : {"run",
+                          "topology",
+                          "batch",
+                          "model",
+                          "models",
+                          "optimizer",
+                          "loss",
+                          "losses",
+                          "metrics",
+                          "data",
+                          "device",
+                          "evaluate",
+                          "plugins",
+                          "model.layers",
+                          "model.optimizer",
+                          "data.train",
+                          "evaluate.early_stop",
+                          "model.optimizer.groups",
+                          "model.optimizer.schedule",
+                          "data.train.normalize",
+                          "models.a"})
+    for (const char* value :
+         {"1", "\"x\"", "[]", "[1]", "[[]]", "{}", "[{}]", "true", "{a = 1}", "1979-05-27"}) {
+      CAPTURE(key);
+      CAPTURE(value);
+      CHECK_FALSE(load(std::string(key) + " = " + value).problems.empty());
+    }
+}
+
+TEST_CASE(
+    "normalize is a table of fields, or \"auto\", and holds for all datasets without their own") {
+  const auto all_of = [](const std::string& normalize, const std::string& more = "") {
+    std::string text = kSmall;
+    const std::string was = "normalize.image = {divide = 255, mean = 0.1}";
+    text.replace(text.find(was), was.size(), normalize);
+    if (!more.empty()) text.replace(text.find("[data.eval]"), 11, "[data.eval]\n" + more);
+    return load(text).experiment.datasets;
+  };
+  const auto automatic = all_of("normalize = \"auto\"");
+  REQUIRE(automatic[0].normalize.size() == 1);
+  CHECK(automatic[0].normalize[0].field == "*");
+  CHECK(automatic[0].normalize[0].automatic);
+  REQUIRE(automatic[1].normalize.size() == 1);
+  CHECK(automatic[1].normalize[0].inherited);
+  CHECK(automatic[1].normalize[0].same_values(automatic[0].normalize[0]));
+  const auto lists =
+      all_of("normalize.image = {mean = [1, 2.5], std = 3}", "normalize.image = \"auto\"");
+  CHECK(lists[0].normalize[0].mean == std::vector<double>{1, 2.5});
+  CHECK(lists[0].normalize[0].std == std::vector<double>{3});
+  CHECK(lists[1].normalize[0].automatic);
+  CHECK_FALSE(lists[1].normalize[0].same_values(lists[0].normalize[0]));
+  CHECK(all_of("normalize = \"auto\"", "normalize = {}")[1].normalize.empty());
+}
+
+TEST_CASE("plugins are known before the rest") {
+  Problems problems;
+  const Document d = Document::parse(
+      "[plugins]\npaths = [\"mine\", \"/abs\"]\nallow = [\"a\"]\n[batch]\nglobal = 0", "dir/x.toml",
+      problems);
+  const PluginsConfig plugins = plugins_config(d, problems);
+  CHECK(problems.empty());
+  CHECK(plugins.paths == std::vector<std::string>{"mine", "/abs"});
+  CHECK(plugins.allow == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("problems are sorted by place, and are given as JSON and as one error") {
+  Problems problems;
+  problems.add({"b", 1, 1}, "p", "later");
+  problems.add({"a", 9, 1}, "q", "m", "h");
+  problems.add({"a", 2, 5}, "", "first");
+  CHECK(problems.text() == "a:2:5: first\na:9:1: q: m; h\nb:1:1: p: later");
+  CHECK(contains(
+      problems.json(),
+      R"([{"file": "a", "line": 2, "column": 5, "path": "", "message": "first", "hint": ""}, {)"));
+  try {
+    problems.raise_if_any();
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.code() == PLAIT_ERR_CONFIG);
+    CHECK(contains(e.text(), "[config] 3 problems in the experiment:\na:2:5: first"));
+  }
+}
+
+TEST_CASE(
+    "a problem is reported once, suppresses the ones below it, and keeps its code while alone") {
+  Problems problems;
+  for (int i = 0; i < 2; ++i)
+    problems.add({"a", 2, 5}, "model.layers[1].out", "m", "h", PLAIT_ERR_IO);
+  CHECK(problems.size() == 1);
+  CHECK(problems.touch("model.layers[1]"));
+  CHECK(problems.touch("model"));
+  CHECK_FALSE(problems.touch("model.layers[1].o"));
+  CHECK_FALSE(problems.touch("model.layers[10]"));
+  const auto code = [&] {
+    try {
+      problems.raise();
+    } catch (const Error& e) {
+      return e.code();
+    }
+  };
+  CHECK(code() == PLAIT_ERR_IO);
+  problems.add({"a", 3, 5}, "run", "m");
+  CHECK(code() == PLAIT_ERR_CONFIG);
+}
+
+TEST_CASE("templates of items parse, and mark the required options") {
+  const std::string text = item_template(catalog(), PLAIT_KIND_LAYER, "dense");
+  CHECK(contains(text, "[[model.layers]]\n"));
+  CHECK(contains(text, "# integer >= 1\nout = \"???\"\n"));
+  CHECK(contains(text, "type = \"dense\"\n"));
+  Problems problems;
+  for (const auto& [kind, name] : {std::pair{PLAIT_KIND_LOSS, "squared"},
+                                   {PLAIT_KIND_OPTIMIZER, "descent"},
+                                   {PLAIT_KIND_DATASET, "table"},
+                                   {PLAIT_KIND_DEVICE, "abacus"},
+                                   {PLAIT_KIND_SCHEDULE, "slope"},
+                                   {PLAIT_KIND_METRIC, "hits"}})
+    Document::parse(item_template(catalog(), kind, name), "t", problems);
+  CHECK(problems.text() == "");
+  CHECK_THROWS_AS(item_template(catalog(), PLAIT_KIND_LAYER, "dens"), Error);
+}
+
+TEST_CASE("the engine's own tables are well-formed") {
+  for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
+  const OptionView items[] = {layer_keys(),     loss_keys(),      metric_keys(),
+                              optimizer_keys(), schedule_keys(),  group_keys(),
+                              dataset_keys(),   normalize_keys(), model_keys()};
+  for (const OptionView& keys : items) CHECK(defect_of(keys) == "");
+}
+
+// What a resumed run compares, and what ranks need not agree on: a change here is on purpose.
+TEST_CASE("the role of each key of a section") {
+  std::vector<std::string> result, per_rank;
+  for (const Section& s : sections())
+    for (uint32_t i = 0; i < s.options.size(); ++i) {
+      const std::string key = std::string(s.path) + "." + s.options[i].name;
+      if (role_of(s.options[i]) == KeyRole::kResult) result.push_back(key);
+      if (role_of(s.options[i]) == KeyRole::kPerRank) per_rank.push_back(key);
+    }
+  CHECK(result == std::vector<std::string>{
+                      "run.seed", "batch.global", "precision.compute", "precision.master",
+                      "precision.residual", "precision.tf32", "precision.tune",
+                      "precision.scale.initial", "precision.scale.window",
+                      "precision.scale.hysteresis", "precision.scale.consecutive",
+                      "precision.scale.min", "precision.scale.factor"});
+  CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.device_timeout",
+                                             "run.log_every", "run.peak_tflops", "run.progress",
+                                             "wandb.write", "wandb.project", "wandb.entity",
+                                             "wandb.group", "plugins.paths", "plugins.allow"});
+  const auto of = [](const OptionView& keys, const char* name) {
+    return role_of(*keys.find(name));
+  };
+  CHECK(of(layer_keys(), "parallel") == KeyRole::kAgreed);
+  CHECK(of(layer_keys(), "from") == KeyRole::kResult);
+  CHECK(of(dataset_keys(), "prefetch") == KeyRole::kAgreed);
+  CHECK(of(dataset_keys(), "limit") == KeyRole::kResult);
+  CHECK(of(model_keys(), "load") == KeyRole::kAgreed);
+  CHECK(of(optimizer_keys(), "weight_decay") == KeyRole::kResult);
+}
+
+TEST_CASE("the role of a key is read off its own line, in any table") {
+  static constexpr Key<Fields> kTable[] = {
+      key<&Fields::own>(kit::int_option("own", "0", "of this rank"), KeyRole::kPerRank),
+      key<&Fields::agreed>(kit::int_option("agreed", "0", "of all ranks"))};
+  const OptionView view = table_of(kTable);
+  CHECK(role_of(view[0]) == KeyRole::kPerRank);
+  CHECK(role_of(view[1]) == KeyRole::kAgreed);
+  // An option of an item, also of one whose declarations are as large as a key.
+  struct Larger {
+    plait_option option;
+    uint64_t more[4];
+  };
+  Larger later{kit::int_option("later", "0", "of a newer plugin"), {2, 2, 2, 2}};
+  later.option.struct_size = sizeof later;
+  CHECK(role_of(later.option) == KeyRole::kResult);
+  CHECK(role_of(kit::int_option("short", "0", "of this ABI")) == KeyRole::kResult);
+}
+
 TEST_CASE("omitted numbers of a batch are derived, and numbers that do not fit are kept") {
   const auto batch = [](const std::string& keys) {
     std::string text = kSmall;

@@ -43,7 +43,9 @@ plait_kernel_item make_kernel(const char* name, int32_t priority) {
           run_none,
           [](plait_kernel*) {},
           0,
-          0};
+          0,
+          nullptr,
+          nullptr};
 }
 
 const plait_layer_item& layer_alpha() {

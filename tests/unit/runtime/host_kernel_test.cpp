@@ -54,8 +54,8 @@ plait_error* tally_open(const plait_host* host, const char*, void**) {
   static constexpr plait_op_item kOp{sizeof kOp, kTallyOp, "",      1, 0, tally_infer,
                                      nullptr,    nullptr,  nullptr, 0, 0, nullptr};
   static constexpr plait_kernel_item kKernel{
-      sizeof kKernel, "tally",   kTallyOp,      "async",           0, 0, tally_select,
-      tally_prepare,  tally_run, tally_release, PLAIT_KERNEL_HOST, 0};
+      sizeof kKernel, "tally",   kTallyOp,      "async",           0, 0,       tally_select,
+      tally_prepare,  tally_run, tally_release, PLAIT_KERNEL_HOST, 0, nullptr, nullptr};
   if (plait_error* e = host->add(host, PLAIT_KIND_OP, &kOp)) return e;
   return host->add(host, PLAIT_KIND_KERNEL, &kKernel);
 }

@@ -74,8 +74,8 @@ void kernel_release(plait_kernel* k) {
   at("kernel.release");
 }
 constexpr plait_kernel_item kKernel{
-    sizeof kKernel, "plain",        "faulty.op", "reference",    0, 0,
-    kernel_select,  kernel_prepare, kernel_run,  kernel_release, 0, 0};
+    sizeof kKernel, "plain",    "faulty.op",    "reference", 0, 0,       kernel_select,
+    kernel_prepare, kernel_run, kernel_release, 0,           0, nullptr, nullptr};
 
 // Σ w·x[0], Σ w.
 plait_error* loss_build(plait_builder* b, const plait_options*, const plait_value* in, uint32_t,

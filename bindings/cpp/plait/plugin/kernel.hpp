@@ -14,10 +14,39 @@
 namespace plait {
 inline namespace authoring {
 
+namespace detail {
+
+// The functions of plait_kernel_item for a Box{host, kernel}, nullptr where its kernel has none.
+template <class Box>
+decltype(plait_kernel_item::tune) tune_of() {
+  if constexpr (requires(const Box& box, plait_device* d) { box.kernel.tune(d); })
+    return [](plait_device* d, const plait_kernel* k, plait_algorithm* out) -> plait_error* {
+      auto* box = reinterpret_cast<const Box*>(k);
+      return guard(maker(box->host), [&] { *out = box->kernel.tune(d); });
+    };
+  else
+    return nullptr;
+}
+template <class Box>
+decltype(plait_kernel_item::adopt) adopt_of() {
+  if constexpr (requires(Box & box, const plait_algorithm& a) { box.kernel.adopt(a); })
+    return [](plait_kernel* k, const plait_algorithm* algorithm) -> plait_error* {
+      auto* box = reinterpret_cast<Box*>(k);
+      return guard(maker(box->host), [&] { box->kernel.adopt(*algorithm); });
+    };
+  else
+    return nullptr;
+}
+
+}  // namespace detail
+
 // A kernel made of a class K:
 //   static bool select(const plait_op_desc&, plait_choice&, std::string& why)
 //   K(plait_device*, const plait_op_desc&)
 //   void run(plait_queue*, void* const* operands, void* workspace) const
+// and, if it has several algorithms, both of
+//   plait_algorithm tune(plait_device*) const
+//   void adopt(const plait_algorithm&)
 // All of them may throw. select() sets `why` to the reason of its answer.
 template <class K>
 plait_kernel_item kernel(const char* name, const char* op, const char* device, int32_t priority) {
@@ -61,7 +90,9 @@ plait_kernel_item kernel(const char* name, const char* op, const char* device, i
           },
           [](plait_kernel* k) { delete reinterpret_cast<Box*>(k); },
           0,
-          0};
+          0,
+          detail::tune_of<Box>(),
+          detail::adopt_of<Box>()};
 }
 
 // find_attr() returns an attribute of an op, or nullptr; the others return its value, or the

@@ -1,6 +1,7 @@
 // The op `matmul` by cuBLASLt. What it has no epilogue for is done by kernels of ours behind the
 // product, in the same run().
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "kit/dtype.hpp"
@@ -9,6 +10,7 @@
 #include "plugins/devices/cuda/kernels/matmul_epilogue_args.hpp"
 #include "plugins/devices/cuda/matmul/plain.hpp"
 #include "plugins/devices/cuda/matmul/product.hpp"
+#include "plugins/devices/cuda/matmul/tune.hpp"
 #include "plugins/support/activation.hpp"
 
 namespace plait::cuda {
@@ -48,7 +50,8 @@ struct MatmulPlan {
   void place();
 };
 
-MatmulPlan::MatmulPlan(const plait_op_desc& d) : op(kit::parse_matmul(d)), y(d.n_inputs) {
+MatmulPlan::MatmulPlan(const plait_op_desc& d)
+    : op(kit::parse_matmul(d, kit::Tf32::kKnown)), y(d.n_inputs) {
   const auto known = support::activation_named(op.activation);
   kit::need(known.has_value(), "unknown activation '" + op.activation + "'");
   activation = *known;
@@ -74,6 +77,7 @@ void MatmulPlan::choose_path(uint32_t type) {
   product = {op.batch, op.m, op.n, op.k, op.stride_a, op.stride_b, op.transpose_a, op.transpose_b};
   product.type = type;
   product.y_type = !wide ? y_type : type == PLAIT_F64 ? PLAIT_F64 : PLAIT_F32;
+  product.tf32 = op.tf32;
   product.accumulate = op.accumulate && !passes;
   product.bias = op.bias && !passes;
   if (!passes && relu) product.epilogue = Epilogue::relu;
@@ -103,7 +107,8 @@ void MatmulPlan::place() {
 
 std::string describe(const MatmulPlan& p) {
   if (!p.multiplies) return "no product: an extent is 0";
-  std::string text = "cuBLASLt, sums in ";
+  std::string text = p.product.tf32 ? "cuBLASLt, operands rounded to TF32" : "cuBLASLt";
+  text += ", sums in ";
   text += p.product.type == PLAIT_F64 ? "f64" : "f32";
   if (p.converts_bias) text += std::string("; bias as ") + kit::dtype_name(p.y_type);
   if (p.product.epilogue != Epilogue::none) text += "; " + p.op.activation + " in its epilogue";
@@ -129,8 +134,8 @@ class CublasLtMatmul {
       why = "more than " + std::to_string(INT32_MAX) + " products in a batch";
       return false;
     }
-    PlainMatmul::select(d, choice, why);  // which may have to compute it
-    choice.workspace = std::max(choice.workspace, plan.bytes);
+    // The plain kernel may have to compute it.
+    choice.workspace = std::max(PlainMatmul::workspace(plan.op), plan.bytes);
     why = describe(plan);
     return true;
   }
@@ -153,6 +158,22 @@ class CublasLtMatmul {
       squares_ = load("matmul_squares_" + name(plan_.y_type));
       total_ = load("matmul_squares_total");
     }
+  }
+
+  plait_algorithm tune(plait_device* device) const {
+    plait_algorithm to{};
+    if (!product_ || plain_) return to;
+    auto& handle = device_of(device).shared<CublasLtHandle>();
+    const auto fastest = fastest_algorithm(device_of(device), handle, plan_.product);
+    static_assert(sizeof fastest == sizeof to);
+    std::memcpy(&to, &fastest, sizeof to);
+    return to;
+  }
+  void adopt(const plait_algorithm& from) {
+    if (!product_ || plain_) return;
+    cublasLtMatmulAlgo_t algorithm;
+    std::memcpy(&algorithm, &from, sizeof algorithm);
+    product_->use(algorithm);
   }
 
   void run(plait_queue* queue, void* const* operands, void* workspace) const {

@@ -38,13 +38,17 @@ bool PlainMatmul::select(const plait_op_desc& d, plait_choice& choice, std::stri
   const kit::Matmul p = kit::parse_matmul(d);
   kit::need(support::activation_named(p.activation).has_value(),
             "unknown activation '" + p.activation + "'");
-  choice.workspace = p.squares ? static_cast<uint64_t>(blocks_of(p)) * sizeof(double) : 0;
+  choice.workspace = workspace(p);
   why = "a thread for each element, in double";
   return true;
 }
 
+uint64_t PlainMatmul::workspace(const kit::Matmul& p) {
+  return p.squares ? static_cast<uint64_t>(blocks_of(p)) * sizeof(double) : 0;
+}
+
 PlainMatmul::PlainMatmul(plait_device* device, const plait_op_desc& d)
-    : p_(kit::parse_matmul(d)),
+    : p_(kit::parse_matmul(d, kit::Tf32::kKnown)),
       product_(device, "matmul_plain", function_name(d.inputs[0].dtype)),
       squares_(device, "matmul_plain", "matmul_plain_squares"),
       outputs_at_(d.n_inputs) {

@@ -12,6 +12,9 @@ namespace plait::cuda {
 class PlainMatmul {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why);
+  // Bytes that run() needs.
+  static uint64_t workspace(const kit::Matmul& p);
+  // It takes the attribute tf32, too, and rounds nothing: for a caller that has no other kernel.
   PlainMatmul(plait_device* device, const plait_op_desc& d);
   void run(plait_queue* queue, void* const* operands, void* workspace) const;
 

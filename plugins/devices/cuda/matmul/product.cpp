@@ -94,8 +94,10 @@ Product::Product(CublasLtHandle& handle, const ProductDesc& desc) : handle_(hand
 void Product::describe() {
   const CublasLt& lt = handle_.lt();
   const bool wide = desc_.type == PLAIT_F64;
-  check(lt.cublasLtMatmulDescInit_internal(&operation_, sizeof operation_,
-                                           wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+  const cublasComputeType_t compute = wide         ? CUBLAS_COMPUTE_64F
+                                      : desc_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                   : CUBLAS_COMPUTE_32F;
+  check(lt.cublasLtMatmulDescInit_internal(&operation_, sizeof operation_, compute,
                                            wide ? CUDA_R_64F : CUDA_R_32F),
         "describing " + text(desc_));
   const auto set = [&](cublasLtMatmulDescAttributes_t which, const auto& value) {

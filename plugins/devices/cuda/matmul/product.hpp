@@ -19,6 +19,7 @@ struct ProductDesc {
   bool transpose_a = false, transpose_b = false;
   uint32_t type = 0;        // of a and b
   uint32_t y_type = 0;      // of y, bias and c
+  bool tf32 = false;        // a and b, of f32, are rounded to TF32
   bool bias = false;        // excludes accumulate
   bool accumulate = false;  // c is added
   Epilogue epilogue = Epilogue::none;
@@ -42,16 +43,16 @@ struct ProductOperands {
 };
 
 // The algorithm is the first that cuBLASLt's heuristic names for the description: a function of it,
-// the library's version and the GPU's model.
+// the library's version and the GPU's model. Another is used after use(), as precision.tune does.
 class Product {
  public:
   Product(CublasLtHandle& handle, const ProductDesc& desc);
   // Whether cuBLASLt has an algorithm; run() needs one.
   bool found() const { return found_; }
-  // The algorithms that the heuristic names, best first, at most so many; and to use one of them,
-  // for measuring.
+  // The algorithms that the heuristic names, best first, at most so many; and to use one of them.
   std::vector<cublasLtMatmulAlgo_t> algorithms(int most) const;
   void use(const cublasLtMatmulAlgo_t& algorithm) { algorithm_ = algorithm; }
+  const cublasLtMatmulAlgo_t& algorithm() const { return algorithm_; }
   // Enqueues. Modifies nothing, so several queues may run one product.
   void run(CUstream stream, const ProductOperands& operands) const;
 

@@ -1,0 +1,44 @@
+#include "engine/plan/products.hpp"
+
+#include <algorithm>
+
+#include "engine/plan/check.hpp"
+#include "engine/program/tf32.hpp"
+
+namespace plait::plan {
+
+Tf32Products tf32_products(const Plan& plan) {
+  Tf32Products n;
+  for (const Program& p : plan.programs)
+    for (const KernelCall& c : p.calls) {
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+      n.of_f32 += program::may_use_tf32(*p.graph, op) ? 1 : 0;
+      n.rounded += program::uses_tf32(op) ? 1 : 0;
+    }
+  return n;
+}
+
+bool can_tune(const plait_kernel_item& kernel) {
+  constexpr size_t kSize = offsetof(plait_kernel_item, adopt) + sizeof(kernel.adopt);
+  return kernel.struct_size >= kSize && kernel.tune;
+}
+
+void warn_products(const Plan& plan, Log* log) {
+  if (!log || plan.rank != 0) return;
+  const auto warn = [&](const std::string& key, const std::string& why) {
+    log->warn(origin_of(plan.experiment, key).text() + ": " + key + " has no effect: " + why);
+  };
+  const Tf32Products n = tf32_products(plan);
+  if (plan.precision.tf32 && n.rounded == 0)
+    warn("precision.tf32", n.of_f32 == 0
+                               ? "no product has operands of f32"
+                               : "device '" + plan.device + "' computes products of f32 in f32");
+  const bool tunes = std::any_of(plan.programs.begin(), plan.programs.end(), [](const Program& p) {
+    return std::any_of(p.calls.begin(), p.calls.end(),
+                       [](const KernelCall& c) { return c.kernel && can_tune(*c.kernel); });
+  });
+  if (plan.experiment.precision.tune && !tunes)
+    warn("precision.tune", "no kernel of device '" + plan.device + "' has several algorithms");
+}
+
+}  // namespace plait::plan
