@@ -111,7 +111,8 @@ def main():
               " (a CUDA toolkit has it, or pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm)")
         return SKIPPED
     limits = tomllib.loads(LIMITS.read_text())
-    files = sorted(file for folder in sys.argv[1:] for file in pathlib.Path(folder).glob("*.fatbin"))
+    files = sorted(file for folder in sys.argv[1:]
+                   for file in pathlib.Path(folder).glob("*.fatbin"))
     faults, used, n = [], set(), 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for kernels in pool.map(lambda file: kernels_of(cuobjdump, nvdisasm, file), files):
@@ -121,14 +122,14 @@ def main():
     for exception in limits["exceptions"]:
         for what in ("registers", "stack"):
             if what in exception and (exception["kernels"], what) not in used:
-                faults.append(f"{LIMITS.name}: no kernel of '{exception['kernels']}' needs more {what} "
-                              "than others; take the exception out")
+                faults.append(f"{LIMITS.name}: no kernel of '{exception['kernels']}' needs more "
+                              f"{what} than others; take the exception out")
     for rule in limits["needs"]:
         if (rule["kernels"], rule["instruction"]) not in used:
             faults.append(f"{LIMITS.name}: there is no kernel '{rule['kernels']}'")
     if n == 0:
         faults.append("no kernels found in " + " ".join(sys.argv[1:]))
-    print("\n".join(faults) if faults else f"{n} kernels in {len(files)} files are within their limits")
+    print("\n".join(faults) or f"{n} kernels in {len(files)} files are within their limits")
     return 1 if faults else 0
 
 

@@ -1,5 +1,5 @@
-"""Plans every example for a GPU, where no driver and no library of CUDA is: bytes of memory, and the
-kernels of each program with the largest workspace, as plans.json has them.
+"""Plans every example for a GPU, where no driver and no library of CUDA is: bytes of memory, and
+the kernels of each program with the largest workspace, as plans.json has them.
 
 plans_test.py PLAIT            compares
 plans_test.py PLAIT --renew    writes plans.json, after an intended change
@@ -46,7 +46,7 @@ def write_tokens(folder, name, tokens):
 
 
 def make_data(folder):
-    """What the examples read: as many samples as their READMEs' data has where that decides bytes."""
+    """What the examples read, of zeros."""
     write_images(folder, "train", 60000)
     write_images(folder, "t10k", 10000)
     write_tokens(folder, "train", 400000)

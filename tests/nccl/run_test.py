@@ -62,7 +62,7 @@ def run_ranks(plait, folder, overrides, variables):
 
 
 def check_identity(plait, folder):
-    """Ranks with other versions of a library end before their first collective; the error has both."""
+    """Ranks with other versions of a library end before their first collective, both named."""
     for variable, value, versions in [
             ("LT_VERSION", "130205", ("cuBLASLt 13.1.0", "cuBLASLt 13.2.5")),
             ("NVRTC_MINOR", "98", (".99'", ".98'")),
