@@ -13,7 +13,8 @@ struct Dtype {
   uint32_t id;  // PLAIT_F32, ...
   const char* name;
   uint64_t bytes;  // of one element
-  bool is_float, is_index;
+  bool is_float;   // which layers compute in: the 8-bit floats are operands of products alone
+  bool is_index;
 };
 
 inline constexpr Dtype kDtypes[] = {
@@ -26,6 +27,8 @@ inline constexpr Dtype kDtypes[] = {
     {PLAIT_I64, "i64", 8, false, true},
     {PLAIT_U8, "u8", 1, false, true},
     {PLAIT_BOOL, "bool", 1, false, false},
+    {PLAIT_F8E4M3, "f8e4m3", 1, false, false},
+    {PLAIT_F8E5M2, "f8e5m2", 1, false, false},
 };
 
 // The row of a type; that of id 0 for one that does not exist.
@@ -35,6 +38,7 @@ constexpr const char* dtype_name(uint32_t id) { return dtype_row(id).name; }
 constexpr bool is_float(uint32_t id) { return dtype_row(id).is_float; }
 // May hold row numbers or classes.
 constexpr bool is_index(uint32_t id) { return dtype_row(id).is_index; }
+constexpr bool is_f8(uint32_t id) { return id == PLAIT_F8E4M3 || id == PLAIT_F8E5M2; }
 // 0: there is no type of that name.
 constexpr uint32_t dtype_named(std::string_view name) {
   for (const Dtype& row : kDtypes)

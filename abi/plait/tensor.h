@@ -16,7 +16,9 @@ extern "C" {
 #define PLAIT_I32 5u
 #define PLAIT_I64 6u
 #define PLAIT_U8 7u
-#define PLAIT_BOOL 8u /* one byte, 0 or 1 */
+#define PLAIT_BOOL 8u    /* one byte, 0 or 1 */
+#define PLAIT_F8E4M3 9u  /* 8-bit floats of the OCP, to 448 and to 57344: operands of products, */
+#define PLAIT_F8E5M2 10u /* beside a scale. No field, parameter or result has these types. */
 
 #define PLAIT_MAX_NDIM 8
 
@@ -39,7 +41,7 @@ typedef struct plait_dl_device {
 } plait_dl_device;
 
 typedef struct plait_dl_dtype {
-  uint8_t code; /* 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool */
+  uint8_t code; /* 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool, 10 f8e4m3, 12 f8e5m2 */
   uint8_t bits;
   uint16_t lanes; /* 1 */
 } plait_dl_dtype;

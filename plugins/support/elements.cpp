@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kit/float8.hpp"
 #include "kit/half.hpp"
 
 namespace plait::support {
@@ -49,6 +50,12 @@ void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stri
     case PLAIT_F16:
       return read_as<uint16_t>(from, first, stride, n, to,
                                [](uint16_t v) { return double{kit::from_f16(v)}; });
+    case PLAIT_F8E4M3:
+      return read_as<uint8_t>(from, first, stride, n, to,
+                              [](uint8_t v) { return double{kit::from_f8<kit::E4m3>(v)}; });
+    case PLAIT_F8E5M2:
+      return read_as<uint8_t>(from, first, stride, n, to,
+                              [](uint8_t v) { return double{kit::from_f8<kit::E5m2>(v)}; });
     case PLAIT_I32:
       return read_as<int32_t>(from, first, stride, n, to, plain);
     case PLAIT_I64:
@@ -72,6 +79,14 @@ void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int
     case PLAIT_F16:
       return write_as<uint16_t>(to, first, stride, n, from,
                                 [](double v) { return kit::to_f16(static_cast<float>(v)); });
+    case PLAIT_F8E4M3:
+      return write_as<uint8_t>(to, first, stride, n, from, [](double v) {
+        return kit::to_f8<kit::E4m3>(static_cast<float>(v));
+      });
+    case PLAIT_F8E5M2:
+      return write_as<uint8_t>(to, first, stride, n, from, [](double v) {
+        return kit::to_f8<kit::E5m2>(static_cast<float>(v));
+      });
     case PLAIT_I32:
       return write_as<int32_t>(to, first, stride, n, from, saturate<int32_t>);
     case PLAIT_I64:

@@ -13,7 +13,8 @@ void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stri
                    double* to);
 
 // to[first + i * stride] = from[i], converted: floats to nearest even (via f32 if the type has 16
-// bits), integers toward zero and saturated with NaN as 0, bool as value != 0.
+// or 8 bits; those of 8 saturate), integers toward zero and saturated with NaN as 0, bool as
+// value != 0.
 void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int64_t n,
                     const double* from);
 

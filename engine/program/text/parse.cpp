@@ -77,7 +77,8 @@ uint32_t Parser::dtype() {
   if (id == 0)
     lexer_.fail_at(word,
                    "found '" + word.text +
-                       "', expected an element type: f32, f64, bf16, f16, i32, i64, u8 or bool");
+                       "', expected an element type: f32, f64, bf16, f16, i32, i64, u8, bool, "
+                       "f8e4m3 or f8e5m2");
   return id;
 }
 

@@ -41,7 +41,8 @@ inline plait_attr attr(const char* name, std::span<const int64_t> v) {
 }
 
 constexpr const char* type_name(uint32_t dtype) {
-  constexpr const char* kNames[] = {"?", "f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};
+  constexpr const char* kNames[] = {"?",   "f32", "f64",  "bf16",   "f16",   "i32",
+                                    "i64", "u8",  "bool", "f8e4m3", "f8e5m2"};
   return dtype < std::size(kNames) ? kNames[dtype] : "?";
 }
 
