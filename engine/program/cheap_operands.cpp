@@ -48,9 +48,20 @@ class Survey {
           std::find(uses.read.begin(), uses.read.end(), v) == uses.read.end())
         uses.read.push_back(v);
       // recompute() leaves readers of other stages as they are.
-      uses.products &= (op.def->is_view || op.def->is_product) && maker->stage == op.stage;
-      if (op.def->is_product) uses.flops += flops_of(g_, op);
+      uses.products &= (op.def->is_view || op.def->is_product || op.def->prepares_operand) &&
+                       maker->stage == op.stage;
+      uses.flops += product_flops(op);
     }
+  }
+  // Of the op, or of the products that read the operand that it prepares.
+  double product_flops(const Op& op) const {
+    if (op.def->is_product) return flops_of(g_, op);
+    if (!op.def->prepares_operand) return 0;
+    double flops = 0;
+    for (const int32_t r : g_.readers(op.out[0]))
+      if (const Op& reader = g_.ops()[static_cast<size_t>(r)]; reader.def->is_product)
+        flops += flops_of(g_, reader);
+    return flops;
   }
   // Whether cheap ops alone lie between the results of `last` and values that are there.
   bool cheap(const Op& last) const {

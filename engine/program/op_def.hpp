@@ -137,6 +137,11 @@ struct OpDef {
   double (*unmasked_flops)(const Graph&, const Op&) = nullptr;
   // Whether flops() belongs to the FLOPs of a model, of which only products count.
   bool is_product = false;
+  // A product of a layer whose operands are what mark_products() may note; see float8.hpp.
+  bool takes_mark = false;
+  // It makes an operand of a product in the product's own number format, and reads nothing that the
+  // product would not read: what is true of operands of products is true of its input.
+  bool prepares_operand = false;
   // Whether the first result is a negative log-likelihood in nats: exp of its mean is a perplexity.
   bool (*is_log_likelihood)(const Op&) = nullptr;
 

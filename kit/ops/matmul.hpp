@@ -21,7 +21,11 @@ inline constexpr plait_option kMatmulFolds[] = {
     bool_option("squares", "false",
                 "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
     kResultType,
-    bool_option("tf32", "false", "a and b, of f32, are rounded to 10 bits of fraction when read"),
+    choice_option(
+        "operands", "\"any\"",
+        "any|input_weight|gradient_weight|weight_gradient|input_gradient|gradient_input",
+        "of a layer with a weight: what a and b are; a mark for later passes, which means "
+        "nothing to kernels"),
 };
 
 struct Matmul {

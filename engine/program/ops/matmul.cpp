@@ -2,11 +2,10 @@
 // columns.
 #include "kit/ops/matmul.hpp"
 
-#include <plait/comm.h>
-
+#include "engine/program/float8.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/quantize.hpp"
-#include "engine/program/shard.hpp"
+#include "engine/program/shard_product.hpp"
 
 namespace plait::program {
 namespace {
@@ -29,10 +28,15 @@ void vjp(VjpContext& u) {
   Graph& g = u.g;
   const Transposed t(u.op);
   const ValueId a = u.op.in[0], b = u.op.in[1], d = u.d_out[0];
-  auto mm = [&](ValueId x, bool tx, ValueId y, bool ty) {
-    return g.apply1("matmul", {x, y}, {attr("transpose_a", tx), attr("transpose_b", ty)});
+  const bool marked = is_marked(u.op);
+  auto mm = [&](ValueId x, bool tx, ValueId y, bool ty, ProductOf operands) {
+    Attrs attrs{attr("transpose_a", tx), attr("transpose_b", ty)};
+    if (marked) attrs.set(mark(operands));
+    return g.apply1("matmul", {x, y}, std::move(attrs));
   };
-  if (u.wanted[0]) u.d_in[0] = t.a ? mm(b, t.b, d, true) : mm(d, false, b, !t.b);
+  if (u.wanted[0])
+    u.d_in[0] = t.a ? mm(b, t.b, d, true, ProductOf::kWeightGradient)
+                    : mm(d, false, b, !t.b, ProductOf::kGradientWeight);
   if (u.wanted[1]) {
     ValueId x = a, dy = d;
     if (g.shape(b).ndim == 2 && g.shape(a).ndim > 2) {  // rows of all leading dims add up
@@ -42,7 +46,8 @@ void vjp(VjpContext& u) {
       x = reshaped(g, a, {rows, k});
       dy = reshaped(g, d, {rows, n});
     }
-    u.d_in[1] = t.b ? mm(dy, true, x, t.a) : mm(x, !t.a, dy, false);
+    u.d_in[1] = t.b ? mm(dy, true, x, t.a, ProductOf::kGradientInput)
+                    : mm(x, !t.a, dy, false, ProductOf::kInputGradient);
   }
   if (u.op.in.size() > 2 && u.wanted[2]) u.d_in[2] = sum_to(g, d, g.shape(u.op.in[2]));
 }
@@ -53,57 +58,9 @@ double flops(const Graph& g, const Op& op) {
   return 2.0 * static_cast<double>(k) * static_cast<double>(elements(g.shape(op.out[0])));
 }
 
-// Whether a value is a parameter, perhaps cast or seen under other dims.
-bool is_parameter(const Graph& g, ValueId v) {
-  while (g.value(v).producer >= 0) {
-    const Op& op = g.ops()[static_cast<size_t>(g.value(v).producer)];
-    if (op.in.size() != 1 || !(op.def->is_view || op.def->is_map)) return false;
-    v = op.in[0];
-  }
-  return g.value(v).role == Role::kPersistent;
-}
-
-// Rows, columns and leading dimensions stay sharded; over a sharded k the products are partial
-// sums. A sharded parameter stays where it is, and a is converted; of two sharded activations b is.
 bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
   const Transposed t(op);
-  s.keeps_zeros = true;
-  const auto ra = static_cast<int32_t>(g.shape(op.in[0]).ndim),
-             rb = static_cast<int32_t>(g.shape(op.in[1]).ndim),
-             ry = static_cast<int32_t>(g.shape(op.out[0]).ndim);
-  const int32_t a_rows = ra - (t.a ? 1 : 2), a_inner = ra - (t.a ? 2 : 1);
-  const int32_t b_columns = rb - (t.b ? 2 : 1), b_inner = rb - (t.b ? 1 : 2);
-  const int32_t a = have[0].dim, b = have[1].dim;  // -1: replicated
-  const bool rows = have[0].is_shard() && (a == a_rows || (a < ra - 2 && rb == 2));
-  const bool fixed = have[1].is_shard() && is_parameter(g, op.in[1]);
-  const auto by_columns = [&] {
-    s.in[1] = have[1];
-    s.out[0] = shard_along(ry - 1);
-    if (op.in.size() > 2) s.in[2] = shard_along(0);
-    return true;
-  };
-  if (b == b_inner && (fixed || !rows)) {  // its a must come in the same parts
-    s.in[0] = shard_along(a_inner);
-    s.in[1] = have[1];
-    s.out[0] = partial(PLAIT_COMM_SUM);
-    return true;
-  }
-  if (b == b_columns && fixed) return by_columns();
-  // A bias is added to padded rows, too.
-  if (rows) {
-    s.keeps_zeros = !has_bias(op);
-    s.in[0] = have[0];
-    s.out[0] = a == a_rows ? shard_along(ry - 2) : have[0];
-    return true;
-  }
-  if (b == b_columns) return by_columns();
-  const int32_t lead = have[0].is_shard() && a < ra - 2 ? a : b;
-  if (lead >= 0 && rb > 2 && lead < rb - 2) {
-    s.keeps_zeros = !has_bias(op);
-    s.in[0] = s.in[1] = s.out[0] = shard_along(lead);
-    return true;
-  }
-  return false;  // a alone is sharded along k: to gather it costs less than to sum y
+  return shard_product(g, op, {t.a, t.b, op.in[1], has_bias(op) ? size_t{2} : 0}, have, s);
 }
 
 // The bias.
@@ -162,6 +119,7 @@ std::span<const OpDef> matmul_ops() {
        .vjp = vjp,
        .flops = flops,
        .is_product = true,
+       .takes_mark = true,
        .folds = kFoldBias | kFoldActivation | kFoldAccumulate | kFoldSquares,
        .precision = PrecisionClass::kLow,
        .typed_operands = 2,
