@@ -1,13 +1,13 @@
 // Products of 8-bit floats as a rewrite: chosen products of a layer with a weight, and the two that
 // are their gradients, multiply e4m3 or e5m2 in place of wider floats. Layers know nothing of it.
 //
-// mark_products() notes which products these are before differentiate(), which passes the mark on to
-// the gradients; multiply_f8() then writes, for each operand, its greatest magnitude, its numbers
-// with their scale, and the product of the two (kit/ops/float8.hpp). That comes behind chunk_rows():
-// a chunk of rows is a tensor of its own, as a micro-batch is; and before shard_graph(): where a
-// tensor is sharded, the greatest magnitude is that of all shards, so that the scale is the same on
-// all ranks. A scale is shared by what is summed up only: a row of either operand lies along the
-// dimension that the product sums over, so it is one factor of a row or a column of the result.
+// mark_products() notes which products these are before differentiate(), which passes the mark on
+// to the gradients; multiply_f8() then writes, for each operand, its greatest magnitude, its
+// numbers with their scale, and the product of the two (kit/ops/float8.hpp). It comes behind
+// chunk_rows(): a chunk of rows is a tensor of its own, as a micro-batch is; and before
+// shard_graph(): where a tensor is sharded, the greatest magnitude is that of all shards, so that
+// the scale is the same on all ranks. Rows lie along the dimension that the product sums over: the
+// scale of a row is one factor of a row or a column of the result.
 #pragma once
 
 #include <set>

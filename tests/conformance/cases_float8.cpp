@@ -71,7 +71,7 @@ struct Product {
   bool rows_a = false, rows_b = false;
 };
 
-// Powers of two, as quantize_f8 makes them: other scales would be rounded where operands are widened.
+// Powers of two, as quantize_f8 makes them: others would be rounded where operands are widened.
 Input scales(const std::vector<int64_t>& dims, int64_t step) {
   Input in{f32(dims), 1, 1};
   for (int64_t i = 0; i < count(dims); ++i)

@@ -113,7 +113,8 @@ std::span<const OpDef> float8_ops() {
        .typed_operands = 1,
        .shard = shard_quantize_f8},
       {.name = "matmul_f8",
-       .help = "products of rows with rows, a b^T, times their scales, powers of 2; sums in f32 or finer",
+       .help = "products of rows with rows, a b^T, times their scales, powers of 2; sums in f32 or "
+               "finer",
        .signature = "a (.., m, k), b (n, k), scale_a () or (.., m), scale_b () or (n) [, bias (n)] "
                     "-> y (.., m, n)",
        .dtypes = "a and b f8e4m3 or one of them f8e5m2, scales f32, bias floats",

@@ -70,9 +70,23 @@ cublasStatus_t take(T& to, const void* from, size_t bytes) {
 
 bool is_half(int32_t type) { return type == CUDA_R_16BF || type == CUDA_R_16F; }
 
+bool is_f8(int32_t type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
+// Products of 8-bit floats: not of two e5m2, both operands along k, every extent a multiple of 16.
+bool f8_fits(const Product& p) {
+  const int32_t out = p.d.type;
+  const bool both = p.a.type == CUDA_R_8F_E5M2 && p.b.type == CUDA_R_8F_E5M2;
+  const bool along_k =
+      p.operation.transpose_a == CUBLAS_OP_T && p.operation.transpose_b == CUBLAS_OP_N;
+  return is_f8(p.b.type) && !both && along_k && p.m() % 16 == 0 && p.n() % 16 == 0 &&
+         p.k() % 16 == 0 && p.operation.compute == CUBLAS_COMPUTE_32F &&
+         p.operation.scale == CUDA_R_32F && p.d.batch == 1 && (out == CUDA_R_32F || is_half(out));
+}
+
 bool types_fit(const Product& p) {
   const int32_t in = p.a.type, out = p.d.type;
-  if (in != p.b.type) return false;
+  if (is_f8(in)) return f8_fits(p);
+  if (in != p.b.type || p.operation.scale_a || p.operation.scale_b) return false;
   if (p.operation.compute == CUBLAS_COMPUTE_64F)
     return p.operation.scale == CUDA_R_64F && in == CUDA_R_64F && out == CUDA_R_64F;
   if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && in != CUDA_R_32F) return false;
@@ -176,7 +190,7 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t
                                                cublasComputeType_t compute, cudaDataType_t scale) {
   if (size < sizeof(Operation)) return CUBLAS_STATUS_ALLOC_FAILED;
   keep(desc, Operation{kOperation, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N,
-                       CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+                       CUBLASLT_EPILOGUE_DEFAULT, nullptr, nullptr, nullptr});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -190,6 +204,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
   if (which == CUBLASLT_MATMUL_DESC_TRANSB) s = take(o.transpose_b, from, bytes);
   if (which == CUBLASLT_MATMUL_DESC_EPILOGUE) s = take(o.epilogue, from, bytes);
   if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER) s = take(o.bias, from, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) s = take(o.scale_a, from, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) s = take(o.scale_b, from, bytes);
   keep(desc, o);
   return s;
 }

@@ -18,6 +18,7 @@ struct Operation {
   int32_t compute, scale, transpose_a, transpose_b;
   uint32_t epilogue;
   const void* bias;
+  const void *scale_a, *scale_b;  // f32 on the device; null: 1
 };
 struct Layout {
   uint64_t mark, rows, columns;

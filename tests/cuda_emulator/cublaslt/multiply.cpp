@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kit/float8.hpp"
 #include "kit/half.hpp"
 
 namespace emulated_lt {
@@ -18,6 +19,10 @@ double read(const void* data, int32_t type, int64_t i) {
       return from_bf16(static_cast<const uint16_t*>(data)[i]);
     case CUDA_R_16F:
       return from_f16(static_cast<const uint16_t*>(data)[i]);
+    case CUDA_R_8F_E4M3:
+      return from_f8<E4m3>(static_cast<const uint8_t*>(data)[i]);
+    case CUDA_R_8F_E5M2:
+      return from_f8<E5m2>(static_cast<const uint8_t*>(data)[i]);
     default:
       return static_cast<const float*>(data)[i];
   }
@@ -87,17 +92,16 @@ void multiply_one(const Product& p, int64_t batch) {
   const int64_t m = p.m(), n = p.n(), k = p.k();
   const bool ta = p.operation.transpose_a != CUBLAS_OP_N;
   const bool tb = p.operation.transpose_b != CUBLAS_OP_N;
-  std::vector<T> a = rows_of<T>(p.a_data, p.a, batch, m, k, ta);
-  std::vector<T> b = rows_of<T>(p.b_data, p.b, batch, n, k, !tb);
-  if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
-    cut_to_tf32(a);
-    cut_to_tf32(b);
-  }
+  const std::vector<T> a = rows_of<T>(p.a_data, p.a, batch, m, k, ta);
+  const std::vector<T> b = rows_of<T>(p.b_data, p.b, batch, n, k, !tb);
+  double scales = 1;
+  for (const void* s : {p.operation.scale_a, p.operation.scale_b})
+    if (s) scales *= *static_cast<const float*>(s);
   for (int64_t j = 0; j < n; ++j)
     for (int64_t i = 0; i < m; ++i) {
       const T sum = sum_of(a.data() + i * k, b.data() + j * k, k, p.algorithm);
       const int64_t at = batch * p.d.stride + j * p.d.ld + i;
-      double v = p.alpha * static_cast<double>(sum);
+      double v = p.alpha * static_cast<double>(sum) * scales;
       if (p.beta != 0) v += p.beta * read(p.c_data, p.d.type, at);
       if (p.operation.epilogue & CUBLASLT_EPILOGUE_BIAS) v += read(p.operation.bias, p.d.type, i);
       write(p.d_data, p.d.type, at, epilogue(p.operation.epilogue, v));

@@ -20,6 +20,10 @@ cudaDataType_t data_type(uint32_t type) {
       return CUDA_R_16BF;
     case PLAIT_F16:
       return CUDA_R_16F;
+    case PLAIT_F8E4M3:
+      return CUDA_R_8F_E4M3;
+    case PLAIT_F8E5M2:
+      return CUDA_R_8F_E5M2;
     default:
       return CUDA_R_32F;
   }
@@ -110,6 +114,10 @@ void Product::describe() {
   // The heuristic reads the alignment of the bias from its address; run() sets the true one.
   constexpr uintptr_t kAligned = 64;
   if (desc_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAligned));
+  if (!desc_.scaled) return;  // its A is our b
+  for (const auto which :
+       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+    set(which, reinterpret_cast<const void*>(kAligned));
 }
 
 void Product::lay_out() {
@@ -131,7 +139,8 @@ void Product::lay_out() {
           doing);
   };
   const ProductDesc& d = desc_;
-  lay(a_, d.type, d.transpose_b ? d.k : d.n, d.transpose_b ? d.n : d.k, d.stride_b);
+  lay(a_, d.type_b ? d.type_b : d.type, d.transpose_b ? d.k : d.n, d.transpose_b ? d.n : d.k,
+      d.stride_b);
   lay(b_, d.type, d.transpose_a ? d.m : d.k, d.transpose_a ? d.k : d.m, d.stride_a);
   lay(d_, d.y_type, d.n, d.m, d.m * d.n);
 }
@@ -173,11 +182,16 @@ std::vector<cublasLtMatmulAlgo_t> Product::algorithms(int most) const {
 
 void Product::run(CUstream stream, const ProductOperands& o) const {
   const CublasLt& lt = handle_.lt();
-  cublasLtMatmulDescOpaque_t operation = operation_;  // of this call: the bias differs
-  if (desc_.bias)
-    check(lt.cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.bias,
-                                            sizeof o.bias),
-          "naming the bias of a product");
+  cublasLtMatmulDescOpaque_t operation = operation_;  // of this call: bias and scales differ
+  const auto set = [&](cublasLtMatmulDescAttributes_t which, const void* const& at,
+                       const char* doing) {
+    check(lt.cublasLtMatmulDescSetAttribute(&operation, which, &at, sizeof at), doing);
+  };
+  if (desc_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias, "naming the bias of a product");
+  if (desc_.scaled) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, o.scale_b, "naming a scale of a product");
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, o.scale_a, "naming a scale of a product");
+  }
   const Relaxed relaxed;
   const cublasStatus_t s = lt.cublasLtMatmul(
       handle_.get(), &operation, scalar(desc_.type, true), o.b, writable(a_), o.a, writable(b_),

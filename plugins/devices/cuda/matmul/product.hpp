@@ -24,6 +24,8 @@ struct ProductDesc {
   bool accumulate = false;  // c is added
   Epilogue epilogue = Epilogue::none;
   uint64_t workspace = 0;  // bytes that run() gives
+  uint32_t type_b = 0;     // of b where it differs, as 8-bit floats may; 0: as a
+  bool scaled = false;     // of 8-bit floats: times a scale for a and one for b, on the device
 };
 
 // "a product of 1 x (2, 3) and (3, 4)".
@@ -40,6 +42,7 @@ struct ProductOperands {
   const void *a, *b, *bias, *c;  // bias and c: where the product has them
   void* y;                       // may be c
   void* workspace;
+  const void *scale_a = nullptr, *scale_b = nullptr;  // f32, where the product has them
 };
 
 // The algorithm is the first that cuBLASLt's heuristic names for the description: a function of it,

@@ -1,0 +1,273 @@
+// matmul_f8 on the device: by the tensor cores of 8 bits through cuBLASLt, where the GPU has them
+// (compute capability 8.9) and the extents are multiples of 16; else a product of bf16, which holds
+// every number of 8 bits exactly, scales included; a plain kernel is last.
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "kit/dtype.hpp"
+#include "kit/ops/float8.hpp"
+#include "plugins/devices/cuda/kernels/float8_args.hpp"
+#include "plugins/devices/cuda/kernels/kernel.hpp"
+#include "plugins/devices/cuda/matmul/product.hpp"
+#include "plugins/support/activation.hpp"
+
+namespace plait::cuda {
+namespace {
+
+kit::MatmulF8 parse_product(const plait_op_desc& d) {
+  kit::MatmulF8 p = kit::parse_matmul_f8(d);
+  kit::need(support::activation_named(p.activation).has_value(),
+            "unknown activation '" + p.activation + "'");
+  return p;
+}
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kProductAlignment - 1) / kProductAlignment * kProductAlignment;
+}
+
+// The operands of matmul_f8 as its own kernels take them.
+class Operands {
+ public:
+  explicit Operands(const plait_op_desc& d) : p_(parse_product(d)), y_at_(d.n_inputs) {
+    if (p_.bias) args_.bias.dtype = d.inputs[4].dtype;
+    args_.y.dtype = args_.c.dtype = d.outputs[0].dtype;
+    args_.m = p_.m, args_.n = p_.n, args_.k = p_.k;
+    args_.each_a = p_.rows_a, args_.each_b = p_.rows_b;
+    args_.type_a = d.inputs[0].dtype, args_.type_b = d.inputs[1].dtype;
+    args_.activation = static_cast<uint32_t>(*support::activation_named(p_.activation));
+  }
+  const kit::MatmulF8& op() const { return p_; }
+  MatmulF8Args args(void* const* operands) const {
+    MatmulF8Args args = args_;
+    args.a = static_cast<const uint8_t*>(operands[0]);
+    args.b = static_cast<const uint8_t*>(operands[1]);
+    args.scale_a = static_cast<const float*>(operands[2]);
+    args.scale_b = static_cast<const float*>(operands[3]);
+    args.bias.data = p_.bias ? operands[4] : nullptr;
+    args.c.data = p_.accumulate ? operands[y_at_ - 1] : nullptr;
+    args.y.data = operands[y_at_];
+    return args;
+  }
+
+ private:
+  kit::MatmulF8 p_;
+  size_t y_at_;
+  MatmulF8Args args_{};
+};
+
+class PlainMatmulF8 {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    parse_product(d);
+    choice.workspace = 0;
+    why = "a thread for each element, in double";
+    return true;
+  }
+  PlainMatmulF8(plait_device* device, const plait_op_desc& d)
+      : operands_(d), function_(device, "float8", "matmul_f8_plain") {}
+  void run(plait_queue* queue, void* const* operands, void*) const {
+    const MatmulF8Args args = operands_.args(operands);
+    function_.launch(queue, {blocks_for(args.m * args.n, kFloat8Threads)}, kFloat8Threads, args);
+  }
+
+ private:
+  Operands operands_;
+  Function function_;
+};
+
+// The same product as a call of matmul, of operands that are widened to bf16. The desc points into
+// this object.
+class WideProduct {
+ public:
+  explicit WideProduct(const plait_op_desc& d) : inputs_{wide(d.inputs[0]), wide(d.inputs[1])} {
+    for (uint32_t i = 4; i < d.n_inputs; ++i) inputs_.push_back(d.inputs[i]);
+    attrs_.push_back({"transpose_b", PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr});
+    for (const char* name : {"bias", "activation", "accumulate"})
+      if (const plait_attr* attr = find_attr(d, name)) attrs_.push_back(*attr);
+    desc_ = d;
+    desc_.op = "matmul";
+    desc_.n_inputs = static_cast<uint32_t>(inputs_.size());
+    desc_.n_attrs = static_cast<uint32_t>(attrs_.size());
+    desc_.inputs = inputs_.data();
+    desc_.attrs = attrs_.data();
+    desc_.alias = nullptr;
+    choose();
+  }
+  WideProduct(const WideProduct&) = delete;
+  WideProduct& operator=(const WideProduct&) = delete;
+
+  const plait_op_desc& desc() const { return desc_; }
+  // The kernel of matmul that the engine would take for it; its select is null where there is none.
+  const plait_kernel_item& item() const { return item_; }
+  uint64_t b_at() const { return aligned(kit::bytes(inputs_[0])); }
+  uint64_t inner_at() const { return b_at() + aligned(kit::bytes(inputs_[1])); }
+  uint64_t bytes() const { return inner_at() + inner_; }
+
+ private:
+  static plait_shape wide(plait_shape s) {
+    s.dtype = PLAIT_BF16;
+    return s;
+  }
+  void choose() {
+    for (const plait_kernel_item& item : kernels()) {
+      if (std::string_view(item.op) != "matmul" ||
+          (item_.select && item.priority <= item_.priority))
+        continue;
+      char detail[256] = "";
+      plait_choice choice{sizeof(plait_choice), 0, detail, sizeof(detail)};
+      if (item.select(&desc_, &choice) != 1) continue;
+      item_ = item;
+      inner_ = choice.workspace;
+    }
+  }
+
+  std::vector<plait_shape> inputs_;
+  std::vector<plait_attr> attrs_;
+  plait_op_desc desc_{};
+  plait_kernel_item item_{};
+  uint64_t inner_ = 0;  // bytes of its workspace
+};
+
+// A product of bf16.
+class Widened {
+ public:
+  Widened(plait_device* device, const plait_op_desc& d, const kit::MatmulF8& p)
+      : product_(std::make_unique<WideProduct>(d)),
+        inputs_(d.n_inputs),
+        a_{nullptr, nullptr, nullptr, p.m * p.k, p.k, p.rows_a, d.inputs[0].dtype, 0},
+        b_{nullptr, nullptr, nullptr, p.n * p.k, p.k, p.rows_b, d.inputs[1].dtype, 0},
+        widen_(device, "float8", "widen_f8") {
+    const plait_kernel_item& item = product_->item();
+    kit::need(item.select != nullptr, "no kernel of matmul takes the product of bf16");
+    plait_kernel* kernel = nullptr;
+    plait::check(item.prepare(device_of(device).host().raw(), device, &product_->desc(), &kernel));
+    kernel_ = {kernel, item.release};
+  }
+  void run(plait_queue* queue, void* const* operands, char* workspace) const {
+    widen(queue, a_, operands[0], operands[2], workspace);
+    widen(queue, b_, operands[1], operands[3], workspace + product_->b_at());
+    void* inner[5] = {workspace, workspace + product_->b_at()};  // then bias or c, and y
+    for (uint32_t i = 4; i <= inputs_; ++i) inner[i - 2] = operands[i];
+    plait::check(
+        product_->item().run(kernel_.get(), queue, inner, workspace + product_->inner_at()));
+  }
+
+ private:
+  void widen(plait_queue* queue, WidenF8Args args, const void* q, const void* scale,
+             char* to) const {
+    args.q = static_cast<const uint8_t*>(q);
+    args.scale = static_cast<const float*>(scale);
+    args.w = reinterpret_cast<uint16_t*>(to);
+    widen_.launch(queue, {blocks_for(args.count, kFloat8Threads)}, kFloat8Threads, args);
+  }
+
+  std::unique_ptr<WideProduct> product_;
+  uint32_t inputs_;
+  WidenF8Args a_, b_;
+  Function widen_;
+  std::unique_ptr<plait_kernel, void (*)(plait_kernel*)> kernel_{nullptr, [](plait_kernel*) {}};
+};
+
+// Where cuBLASLt takes one scale for each operand and can write y, it does everything; else it
+// leaves the product in f32 in the workspace, and our kernel does the rest.
+struct NarrowProduct {
+  ProductDesc product;
+  bool scaled = false;  // cuBLASLt multiplies by the scales
+  bool passes = false;  // our kernel writes y
+  uint64_t z_at = 0, bytes = 0;
+
+  NarrowProduct(const kit::MatmulF8& p, uint32_t type_a, uint32_t type_b, uint32_t y_type) {
+    scaled = !p.rows_a && !p.rows_b;
+    passes = !scaled || p.bias || p.activation != "none" || y_type == PLAIT_F64;
+    product = {1, p.m, p.n, p.k, 0, 0, false, true};
+    product.type = type_a;
+    product.type_b = type_b;
+    product.y_type = passes ? uint32_t{PLAIT_F32} : y_type;
+    product.scaled = scaled;
+    product.accumulate = p.accumulate && !passes;
+    product.workspace = product_workspace(1, p.m, p.n);
+    z_at = product.workspace;
+    bytes = z_at + (passes ? aligned(static_cast<uint64_t>(p.m * p.n) * sizeof(float)) : 0);
+  }
+};
+
+class MatmulF8 {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const kit::MatmulF8 p = parse_product(d);
+    if (p.m == 0 || p.n == 0 || p.k == 0) {
+      why = "no product: an extent is 0";
+      return false;
+    }
+    const WideProduct wide(d);
+    if (!wide.item().select) {
+      why = "no kernel of matmul takes the product of bf16";
+      return false;
+    }
+    const NarrowProduct narrow(p, d.inputs[0].dtype, d.inputs[1].dtype, d.outputs[0].dtype);
+    constexpr uint64_t kGiven = 64;  // the alignment of a workspace of the engine
+    choice.workspace = wide.bytes();
+    if (fits(p)) choice.workspace = std::max(choice.workspace, narrow.bytes);
+    choice.workspace += kProductAlignment - kGiven;
+    why = fits(p) ? "cuBLASLt of 8 bits from compute capability 8.9 on, else of bf16"
+                  : "an extent is no multiple of 16: cuBLASLt of bf16, no faster than bf16";
+    if (fits(p) && narrow.passes) why += narrow.scaled ? "; y behind it" : "; scales behind it";
+    return true;
+  }
+  MatmulF8(plait_device* device, const plait_op_desc& d)
+      : operands_(d),
+        narrow_(operands_.op(), d.inputs[0].dtype, d.inputs[1].dtype, d.outputs[0].dtype) {
+    if (fits(operands_.op()) && device_of(device).architecture() >= 89) {
+      product_.emplace(device_of(device).shared<CublasLtHandle>(), narrow_.product);
+      if (product_->found()) {
+        if (narrow_.passes) pass_ = Function(device, "float8", "matmul_f8_epilogue");
+        return;
+      }
+      product_.reset();
+      device_of(device).host().log(
+          PLAIT_LOG_WARN, "[cuda] cuBLASLt has no algorithm for " + text(narrow_.product) + " of " +
+                              kit::dtype_name(d.inputs[0].dtype) + " and " +
+                              kit::dtype_name(d.inputs[1].dtype) + ": it is computed in bf16");
+    }
+    wide_.emplace(device, d, operands_.op());
+  }
+  void run(plait_queue* queue, void* const* operands, void* workspace) const {
+    constexpr uintptr_t kMask = kProductAlignment - 1;
+    auto* scratch =
+        reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(workspace) + kMask) & ~kMask);
+    if (wide_) return wide_->run(queue, operands, scratch);
+    MatmulF8Args args = operands_.args(operands);
+    args.z = reinterpret_cast<const float*>(scratch + narrow_.z_at);
+    args.scaled = narrow_.scaled;
+    void* y = narrow_.passes ? scratch + narrow_.z_at : args.y.data;
+    product_->run(stream_of(queue), {operands[0], operands[1], nullptr, args.c.data, y, scratch,
+                                     operands[2], operands[3]});
+    if (!narrow_.passes) return;
+    constexpr int64_t kPerThread = 4;
+    pass_.launch(queue, {blocks_of_stride(args.m * args.n, kFloat8Threads * kPerThread)},
+                 kFloat8Threads, args);
+  }
+
+ private:
+  // What cuBLASLt asks of products of 8 bits.
+  static bool fits(const kit::MatmulF8& p) {
+    constexpr int64_t kMultiple = 16;
+    return p.m % kMultiple == 0 && p.n % kMultiple == 0 && p.k % kMultiple == 0;
+  }
+
+  Operands operands_;
+  NarrowProduct narrow_;
+  std::optional<Product> product_;
+  std::optional<Widened> wide_;
+  Function pass_;
+};
+
+}  // namespace
+
+void add_matmul_float8(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<MatmulF8>("cublaslt", "matmul_f8", "cuda", 10));
+  out.push_back(kernel<PlainMatmulF8>("plain", "matmul_f8", "cuda", 0));
+}
+
+}  // namespace plait::cuda
