@@ -175,17 +175,35 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
         choice_option("residual", "\"f32\"", "f32|compute",
                       "with bf16 or f16, type of the residual stream that an embedding begins"),
         kResult),
-    key<&PrecisionConfig::tf32>(
-        bool_option("tf32", "false",
-                    "products of f32 round their operands to TF32, 10 bits of fraction, on devices "
-                    "whose tensor cores multiply them; sums stay f32. Others compute in f32"),
+    key<&PrecisionConfig::products>(
+        choice_option("products", "\"compute\"", "compute|fp8",
+                      "what products of layers with weights multiply, forward and backward: "
+                      "numbers of `compute`, or 8-bit floats with scales as [precision.fp8] says"),
         kResult),
-    key<&PrecisionConfig::tune>(
-        bool_option(
-            "tune", "false",
-            "a GPU measures the algorithms of each product when a session opens, and all "
-            "ranks take the fastest, in later sessions too (device.cache); other algorithms "
-            "round otherwise. false: the choice follows from shapes and library"),
+};
+constexpr const char* kFp8Formats = "e4m3 x e4m3|e4m3 x e5m2|e5m2 x e4m3|off";
+constexpr Key<PrecisionConfig> kPrecisionFp8[] = {
+    key<&PrecisionConfig::fp8_scaling>(
+        choice_option("scaling", "\"tensor\"", "tensor|row",
+                      "what has a scale of its own: an operand as a whole, or each of its rows "
+                      "along the sum, which rounds rows of small numbers less"),
+        kResult),
+    key<&PrecisionConfig::fp8_forward>(
+        choice_option("forward", "\"e4m3 x e4m3\"", kFp8Formats,
+                      "formats of input and weight; no device multiplies e5m2 by e5m2"),
+        kResult),
+    key<&PrecisionConfig::fp8_grad_input>(
+        choice_option("grad_input", "\"e5m2 x e4m3\"", kFp8Formats,
+                      "formats of the gradient of the result and the weight"),
+        kResult),
+    key<&PrecisionConfig::fp8_grad_weight>(
+        choice_option("grad_weight", "\"e4m3 x e5m2\"", kFp8Formats,
+                      "formats of the input and the gradient of the result"),
+        kResult),
+    key<&PrecisionConfig::fp8_except>(
+        texts_option("except", "[]",
+                     "patterns of names of parameters whose products stay as they are, as the head "
+                     "and the first and last blocks of a language model; * and ?"),
         kResult),
 };
 constexpr Key<PrecisionConfig> kPrecisionScale[] = {
@@ -375,6 +393,8 @@ const Section kSections[] = {
     of<&Experiment::precision, kPrecision>("precision", "number formats"),
     of<&Experiment::precision, kPrecisionScale>("precision.scale",
                                                 "loss scale, of compute = \"f16\" alone"),
+    of<&Experiment::precision, kPrecisionFp8>("precision.fp8",
+                                              "8-bit products, of products = \"fp8\" alone"),
     of<&Experiment::evaluate, kEvaluate>("evaluate", "evaluation on [data.eval]"),
     of<&Experiment::evaluate, kEarlyStop>("evaluate.early_stop",
                                           "stop when a metric no longer improves"),

@@ -10,7 +10,7 @@
 
 namespace plait::plan {
 config::Origin origin_of(const config::Experiment& e, const std::string& key) {
-  const size_t dot = key.find('.');
+  const size_t dot = key.rfind('.');
   for (const auto& [path, set] : e.sections) {
     if (path != key.substr(0, dot)) continue;
     if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
@@ -137,7 +137,25 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
   }
 }
 
+namespace {
+
+void check_fp8_patterns(const Plan& plan, config::Problems& problems) {
+  std::vector<std::string> names;
+  for (const Parameter& p : plan.parameters) names.push_back(p.name);
+  for (const std::string& pattern : plan.experiment.precision.fp8_except)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const auto& n) { return glob_match(pattern, n); }))
+      problems.add(origin_of(plan.experiment, "precision.fp8.except"), "precision.fp8.except",
+                   "pattern '" + pattern + "' matches no parameter",
+                   "the parameters are: " + some(names));
+}
+
+}  // namespace
+
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems) {
+  const auto failed = [&](const config::ModelConfig& m) { return tracer.failed_in(m.name); };
+  const auto& models = plan.experiment.models;
+  if (std::none_of(models.begin(), models.end(), failed)) check_fp8_patterns(plan, problems);
   for (const config::ModelConfig& model : plan.experiment.models) {
     if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
     if (tracer.failed_in(model.name)) continue;  // its parameters are unknown
@@ -186,6 +204,16 @@ void check_master(config::Experiment& e, config::Problems& problems) {
                "is false with compute = \"" + p.compute + "\", expected true: " + why,
                "set compute = \"bf16\", or leave out master");
   p.master = true;
+}
+
+void check_products(config::Experiment& e, config::Problems& problems) {
+  config::PrecisionConfig& p = e.precision;
+  if (p.products != "fp8" || p.compute != "f64") return;
+  problems.add(origin_of(e, "precision.products"), "precision.products",
+               "is \"fp8\" with compute = \"f64\", expected \"compute\": products of 8-bit floats "
+               "leave nothing of f64",
+               "set compute = \"bf16\", or leave out products");
+  p.products = "compute";
 }
 
 void warn_ignored(const config::Experiment& e, Log* log) {

@@ -22,6 +22,10 @@ bool add_topology_errors(const config::Experiment& experiment,
 // true.
 void check_master(config::Experiment& experiment, config::Problems& problems);
 
+// Reports precision.products = "fp8" with f64, which it would round away; then products are those
+// of f64.
+void check_products(config::Experiment& experiment, config::Problems& problems);
+
 // Opens a dataset. Returns null after problems, which are reported at the missing path or at the
 // path named in the plugin's text. metadata: as in Dataset.
 std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
@@ -29,8 +33,8 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
                                       const config::PathResolver& resolver,
                                       config::Problems& problems, bool metadata = false);
 
-// Reports patterns that match no parameter, parameters in two groups, and models with nothing to
-// train. `tracer`: of the training program.
+// Reports patterns that match no parameter, of groups and of precision.fp8.except, parameters in
+// two groups, and models with nothing to train. `tracer`: of the training program.
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems);
 
 // Tells which parameters every tensor rank holds in full because the ranks do not divide their

@@ -6,6 +6,7 @@
 
 #include "engine/base/text.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/kept_float8.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_weights.hpp"
 #include "engine/plan/low_copies.hpp"
@@ -15,6 +16,7 @@
 #include "engine/plan/step_programs.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/plan/update.hpp"
+#include "engine/program/verify.hpp"
 
 namespace plait::plan {
 namespace {
@@ -52,13 +54,18 @@ AddCollective add_to(std::vector<Collective>& collectives) {
 void write_whole_step(const EntryPointSource& from, EntryPoint& entry) {
   PlanDraft& plan = from.plan;
   const bool replicated = plan.grid.data() > 1, accumulates = plan.accumulation > 1;
+  KeptFloat8 kept;
   const auto program = [&](const char* name, bool is_last) {
     int32_t index = -1;
     const DraftSnapshot before(plan);
+    const KeptFloat8 kept_before = kept;
     const auto attempt = [&](RecomputeOptions& recompute) {
       before.restore();
+      kept = kept_before;
       TracedStep w = write_training(plan, *from.traced.train, recompute, add_to(plan));
       if (is_last && recompute.n_cheapest == 0) warn_unused(plan, w, from.log);
+      kept.read_from(plan, w);
+      program::verify_after("read_kept_weights", "training", *w.graph);
       bind_training_outputs(plan, w, whole_step_view(*w.graph, is_last));
       index = plan.add(compile(name, std::move(w.graph), plan));
       return plan.programs.back().transient_bytes;
@@ -70,6 +77,11 @@ void write_whole_step(const EntryPointSource& from, EntryPoint& entry) {
   if (replicated) last = program("forward_backward_reduce", true);
   if (!replicated || accumulates) micro = program("forward_backward", !replicated);
   if (!replicated) last = micro;
+  if (auto weights = kept.write(plan)) {
+    Program quantize = compile("quantize_weights", std::move(weights), plan);
+    quantize.order = -1;  // as everything before the forward pass
+    entry.launches.push_back({plan.add(std::move(quantize)), 0, -1, -1});
+  }
   for (int64_t m = 0; m < plan.accumulation; ++m)
     entry.launches.push_back({m == plan.accumulation - 1 ? last : micro, 0, 0, m});
   entry.stage_feeds = {plan.train_feed};
@@ -197,8 +209,12 @@ EntryPoint write_reduce_metrics(const EntryPointSource& from) {
 EntryPoint write_refresh(const EntryPointSource& from) {
   PlanDraft& plan = from.plan;
   EntryPoint entry{kRefreshLow, "the copies of parameters for products", {}};
-  if (std::any_of(plan.storage.segments().begin(), plan.storage.segments().end(),
-                  [](const Segment& s) { return s.category == Category::kLowParameters; }))
+  const bool copies =
+      std::any_of(plan.groups.begin(), plan.groups.end(),
+                  [](const ParameterGroup& g) { return g.low.exists(); }) ||
+      std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                  [](const Parameter& p) { return p.low.segment >= 0; });
+  if (copies)
     entry.launches = {{plan.add(compile("refresh_low", write_refresh_low(plan), plan)), 0, -1, -1}};
   return entry;
 }

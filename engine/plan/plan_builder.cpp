@@ -108,21 +108,30 @@ void explain(const Plan& plan, Log* log) {
     }
 }
 
-// Which kernel computes the largest product of mixed precision, and how: whether 16 bits save time
-// depends on the machine.
-void tell_low_products(const Plan& plan, Log* log) {
-  if (!log || !plan.precision.is_mixed() || plan.rank != 0) return;
+// Which kernel computes the largest product of operands of few bits, and how: whether they save
+// time depends on the machine.
+void tell_product(const Plan& plan, Log& log, const std::string& type, bool (*is)(uint32_t dtype)) {
   const KernelCall* largest = nullptr;
   for (const Program& p : plan.programs)
     for (const KernelCall& c : p.calls) {
       const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
-      const bool low = c.kernel && op.def->precision == program::PrecisionClass::kLow &&
-                       p.graph->shape(op.in[0]).dtype == plan.precision.low;
+      const bool multiplies =
+          op.def->is_product || op.def->precision == program::PrecisionClass::kLow;
+      const bool low = c.kernel && multiplies && is(p.graph->shape(op.in[0]).dtype);
       if (low && (!largest || c.flops > largest->flops)) largest = &c;
     }
   if (largest)
-    log->info(std::string("[plan] products of ") + program::dtype_name(plan.precision.low) +
-              " by kernel '" + largest->kernel->name + "': " + printable(largest->detail));
+    log.info("[plan] products of " + type + " by kernel '" + largest->kernel->name +
+             "': " + printable(largest->detail));
+}
+
+void tell_low_products(const Plan& plan, Log* log) {
+  if (!log || plan.rank != 0) return;
+  if (plan.precision.low == PLAIT_BF16)
+    tell_product(plan, *log, "bf16", [](uint32_t dtype) { return dtype == PLAIT_BF16; });
+  if (plan.precision.low == PLAIT_F16)
+    tell_product(plan, *log, "f16", [](uint32_t dtype) { return dtype == PLAIT_F16; });
+  if (plan.experiment.precision.products == "fp8") tell_product(plan, *log, "fp8", kit::is_f8);
 }
 
 // Checks that every operand lies inside its segment, so that a wrong rewrite cannot write to memory
@@ -223,6 +232,7 @@ void PlanBuilder::choose_inputs(config::Problems& problems) {
 
 void PlanBuilder::declare_results(config::Problems& problems) {
   check_master(draft_.experiment, problems);
+  check_products(draft_.experiment, problems);
   draft_.precision = precision_of(draft_.experiment.precision);
   draft_.scalars = draft_.storage.add_flat("scalars", Category::kInputs, draft_.precision.scalar);
   declare_models(draft_, problems);

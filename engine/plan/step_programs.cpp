@@ -7,6 +7,7 @@
 #include <map>
 
 #include "engine/plan/collectives.hpp"
+#include "engine/plan/float8.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/loss_weights.hpp"
@@ -229,6 +230,7 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   std::map<ValueId, Placements> sharded;
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
   program::verify_after("tracing", "training", *w.graph);
+  mark_float8(plan, *w.graph, w.parameter_uses);
   differentiate(*w.graph, plan, w.results, w.parameter_uses);
   program::verify_after("differentiate", "training", *w.graph);
   fold_casts(plan, w);
@@ -242,6 +244,8 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   for (const ParameterUse& use : w.parameter_uses) needed.push_back(use.gradient);
   program::chunk_rows(*w.graph, chunk_limits(plan), needed);
   program::verify_after("chunk_rows", "training", *w.graph);
+  multiply_float8(plan, *w.graph);
+  program::verify_after("multiply_f8", "training", *w.graph);
   for (ParameterUse& use : w.parameter_uses) {
     const Placements placements = placements_of(mesh, *use.parameter);
     live_outs.add(use.gradient, placements);
@@ -278,12 +282,15 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
   const Placements replicated(mesh.size());
   std::map<ValueId, Placements> sharded;
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
+  mark_float8(plan, *w.graph, w.parameter_uses);
   std::vector<ValueId> needed;
   for (const auto& r : w.results) needed.insert(needed.end(), {r.loss_sum, r.weight_sum});
   for (const auto& s : w.states) needed.push_back(s.state);
   for (const auto& o : w.outputs) needed.push_back(o.second);
   program::chunk_rows(*w.graph, chunk_limits(plan), needed);
   program::verify_after("chunk_rows", "evaluation", *w.graph);
+  multiply_float8(plan, *w.graph);
+  program::verify_after("multiply_f8", "evaluation", *w.graph);
   LiveOuts live_outs;
   add_results(w.results, replicated, live_outs);
   for (auto& s : w.states) live_outs.add(s.state, replicated);
@@ -355,6 +362,7 @@ TracedStep write_observation(const Plan& plan, const Tracer& observed, const Add
   const Mesh mesh = mesh_of(plan);
   std::map<ValueId, Placements> sharded;
   w.parameter_uses = parameter_uses_of(*w.graph, plan, observed, mesh, sharded);
+  mark_float8(plan, *w.graph, w.parameter_uses);
   observe_values(*w.graph, plan, observed, w);
   program::verify_after("differentiate", "observation", *w.graph);
   fold_casts(plan, w);
@@ -366,6 +374,8 @@ TracedStep write_observation(const Plan& plan, const Tracer& observed, const Add
   }
   program::chunk_rows(*w.graph, chunk_limits(plan), needed);
   program::verify_after("chunk_rows", "observation", *w.graph);
+  multiply_float8(plan, *w.graph);
+  program::verify_after("multiply_f8", "observation", *w.graph);
   for (ParameterUse& use : w.parameter_uses)
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
