@@ -209,11 +209,10 @@ EntryPoint write_reduce_metrics(const EntryPointSource& from) {
 EntryPoint write_refresh(const EntryPointSource& from) {
   PlanDraft& plan = from.plan;
   EntryPoint entry{kRefreshLow, "the copies of parameters for products", {}};
-  const bool copies =
-      std::any_of(plan.groups.begin(), plan.groups.end(),
-                  [](const ParameterGroup& g) { return g.low.exists(); }) ||
-      std::any_of(plan.parameters.begin(), plan.parameters.end(),
-                  [](const Parameter& p) { return p.low.segment >= 0; });
+  const bool copies = std::any_of(plan.groups.begin(), plan.groups.end(),
+                                  [](const ParameterGroup& g) { return g.low.exists(); }) ||
+                      std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                                  [](const Parameter& p) { return p.low.segment >= 0; });
   if (copies)
     entry.launches = {{plan.add(compile("refresh_low", write_refresh_low(plan), plan)), 0, -1, -1}};
   return entry;
