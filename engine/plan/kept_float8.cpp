@@ -76,9 +76,11 @@ void KeptFloat8::read_from(PlanDraft& plan, TracedStep& step) {
   for (size_t i = gone.size(); i-- > 0;) {
     const Op& op = g.ops()[i];
     if (!op.def || !op.def->prepares_operand || gone[i]) continue;
-    const std::vector<int32_t>& readers = g.readers(op.out[0]);
-    gone[i] = std::all_of(readers.begin(), readers.end(),
-                          [&](int32_t r) { return gone[static_cast<size_t>(r)] != 0; });
+    gone[i] = std::all_of(op.out.begin(), op.out.end(), [&](ValueId v) {
+      const std::vector<int32_t>& readers = g.readers(v);
+      return std::all_of(readers.begin(), readers.end(),
+                         [&](int32_t r) { return gone[static_cast<size_t>(r)] != 0; });
+    });
   }
   std::vector<size_t> order;
   for (size_t i = 0; i < gone.size(); ++i)
