@@ -104,6 +104,41 @@ class Plan(Case):
         self.assertEqual(next(row[2] for row in low if row[0] == "cross_entropy"), "bf16 (16, 3) i32 (16) -> f32 (16) f32 (16)")
         self.fails(2, ["plan", "t.toml", "--types", "--ir"], "--types", "--ir")
 
+    def test_fp8(self):
+        """Products of 8-bit floats: which they are, of what types, and what is refused."""
+        def rows(*words):
+            text = self.expect(0, "plan", "t.toml", "precision.products=fp8", *words, "--types").out
+            return [re.split(r" {2,}", line.strip()) for line in text.splitlines() if line.startswith("  ")]
+        all_rows = rows()
+        self.assertFalse(any(row[0] == "matmul" for row in all_rows))
+        products = [row[2] for row in all_rows if row[0] == "matmul_f8" and row[1] == "model.linear1"]
+        self.assertEqual(products[0], "f8e4m3 (16, 8) f8e4m3 (16, 8) f32 () f32 () f32 (16) -> f32 (16, 16)")
+        self.assertEqual(products[1], "f8e5m2 (16, 16) f8e4m3 (8, 16) f32 () f32 () -> f32 (16, 8)")  # the gradient of the weights
+        row = next(row[2] for row in rows("precision.fp8.scaling=row", "precision.compute=bf16") if row[0] == "matmul_f8")
+        self.assertEqual(row, "f8e4m3 (16, 8) f8e4m3 (16, 8) f32 (16) f32 (16) f32 (16) -> bf16 (16, 16)")
+        left = rows("precision.fp8.except=['*.linear1.*']")
+        self.assertTrue(all(row[1] != "model.linear1" for row in left if row[0] == "matmul_f8"))
+        off = rows("precision.fp8.forward=off", "precision.fp8.grad_weight=off")
+        self.assertTrue(all("f8e5m2" in row[2] for row in off if row[0] == "matmul_f8"))
+        # Once a step where it has several micro-batches: the program reads every weight of a product, both ways.
+        kept = self.plan("precision.products=fp8", "batch.accumulation=4")
+        by_name = {program["name"]: [k["op"] for k in program["kernels"]] for program in kept["programs"]}
+        self.assertIn("quantize_f8", by_name["quantize_weights"])
+        one = self.plan("precision.products=fp8")
+        self.assertNotIn("quantize_weights", [program["name"] for program in one["programs"]])
+        per_pass = next([k["op"] for k in program["kernels"]] for program in one["programs"] if program["name"] == "forward_backward")
+        self.assertEqual(by_name["quantize_weights"].count("quantize_f8") + by_name["forward_backward"].count("quantize_f8"),
+                         per_pass.count("quantize_f8"))
+        self.assertGreater(kept["memory"]["low_parameters"], 0)
+        said = self.expect(0, "plan", "t.toml", "precision.products=fp8").err
+        self.assertRegex(said, r"\[plan\] products of fp8 by kernel '\w+': .*no faster than f32")
+        self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.fp8.except=['*.nothing']"],
+                   "precision.fp8.except", "pattern '*.nothing' matches no parameter", "model.linear1.weight")
+        self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.fp8.except=['*']"], "so all products would stay as they are")
+        self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.fp8.forward=e5m2 x e5m2"],
+                   "precision.fp8.forward", "e4m3 x e5m2")
+        self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.compute=f64"], "precision.products", "8-bit floats leave nothing")
+
     def test_low_products_without_instructions(self):
         """What computes products of bf16: on a processor without instructions for them f32 does, which saves no time, and it is said."""
         flags = pathlib.Path("/proc/cpuinfo").read_text().split()
