@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
@@ -51,10 +53,12 @@ class Sequence {
 };
 
 // A collective starts behind the last op that computes its operand; an ordered one also behind the
-// ordered one before it.
+// ordered one before it. Those of one op keep their order: a rank that does not compute the operand
+// has no op to move them behind.
 void hoist_starts(const Graph& g, Sequence& sequence) {
   constexpr size_t kNone = SIZE_MAX;
   size_t last_ordered = kNone;
+  std::vector<size_t> last_behind(g.ops().size(), kNone);  // by op: the last start that moved there
   for (size_t i = 0; i < g.ops().size(); ++i) {
     const Op& op = g.ops()[i];
     if (!starts(op)) continue;
@@ -65,7 +69,10 @@ void hoist_starts(const Graph& g, Sequence& sequence) {
       if (behind == kNone || sequence.before(behind, maker)) behind = maker;
     }
     // An operand that this program does not compute was written outside: the start stays here.
-    if (behind != kNone) sequence.move_behind(i, behind);
+    if (behind != kNone) {
+      const size_t last = std::exchange(last_behind[behind], i);
+      sequence.move_behind(i, last == kNone ? behind : last);
+    }
     if (is_ordered(op)) last_ordered = i;
   }
 }

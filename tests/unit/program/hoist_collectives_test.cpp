@@ -52,6 +52,23 @@ TEST_CASE_FIXTURE(Fixture, "further operands are waited for, too") {
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "those that wait for one op keep their order") {
+  hoists(R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 bf16 (4) at 1:0, %3 u8 (8) at 2:0 = split_halves(%1)
+    %4 f32 (4) at 3:0 = map(%1) [abs(x0)]
+    %5 bf16 (4) in %2 = collective_start(%2) {kind: 5, ranks: 2, id: 0}
+    %6 u8 (8) in %3 = collective_start(%3) {kind: 5, ranks: 2, id: 1}
+  )",
+         R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 bf16 (4) at 1:0, %3 u8 (8) at 2:0 = split_halves(%1)
+    %5 bf16 (4) in %2 = collective_start(%2) {kind: 5, ranks: 2, id: 0} in_place [0]
+    %6 u8 (8) in %3 = collective_start(%3) {kind: 5, ranks: 2, id: 1} in_place [0]
+    %4 f32 (4) at 3:0 = map(%1) [abs(x0)]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "with nothing to wait for in the program it stays") {
   stays(R"(
     %1 f32 (4) at 0:0 = persistent "x"
