@@ -115,7 +115,8 @@ void write_group(FileSystem& files, const std::string& folder, const std::string
   std::vector<const SaveTensor*> of;
   for (const SaveTensor& t : tensors) {
     if (t.optimizer != optimizer) continue;
-    group.push_back({key_of(t), t.dtype, t.extent.empty() ? t.shape : t.extent, t.data});
+    group.push_back(
+        {key_of(t), t.dtype, t.extent.empty() ? t.shape : t.extent, t.data, {}, t.next});
     of.push_back(&t);
   }
   if (!needed && group.empty()) return;

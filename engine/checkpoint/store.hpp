@@ -32,6 +32,8 @@ struct SaveTensor {
   const void* data = nullptr;
   bool optimizer = false;  // stored in optimizer.safetensors instead of model.safetensors
   std::vector<int64_t> offset = {}, extent = {};  // of the block; empty: the whole tensor
+  // In place of `data`: see TensorSource.
+  std::function<std::span<const std::byte>()> next = {};
 };
 
 struct CheckpointName {

@@ -206,14 +206,24 @@ void check_master(config::Experiment& e, config::Problems& problems) {
   p.master = true;
 }
 
-void check_products(config::Experiment& e, config::Problems& problems) {
+void check_split_master(config::Experiment& e, config::Problems& problems) {
   config::PrecisionConfig& p = e.precision;
-  if (p.products != "fp8" || p.compute != "f64") return;
-  problems.add(origin_of(e, "precision.products"), "precision.products",
-               "is \"fp8\" with compute = \"f64\", expected \"compute\": products of 8-bit floats "
-               "leave nothing of f64",
-               "set compute = \"bf16\", or leave out products");
-  p.products = "compute";
+  if (!p.split_master || (p.compute == "bf16" && p.master)) return;
+  const auto report = [&](const std::string& what, const char* hint) {
+    problems.add(origin_of(e, "precision.split_master"), "precision.split_master",
+                 "is true with " + what, hint);
+  };
+  if (p.compute == "bf16")
+    report(
+        "master = false, expected master = true: the weights are bf16 alone, there is nothing "
+        "to split",
+        "leave out one of the two");
+  else
+    report("compute = \"" + p.compute + "\", expected \"bf16\": " +
+               (p.compute == "f16" ? "the bits of an f16 are not the first of an f32"
+                                   : "the weights have no copies of 16 bits"),
+           "set compute = \"bf16\", or leave out split_master");
+  p.split_master = false;
 }
 
 void warn_ignored(const config::Experiment& e, Log* log) {
@@ -226,6 +236,8 @@ void warn_ignored(const config::Experiment& e, Log* log) {
     warn("topology.virtual_stages", "topology.pipeline is 1");
   if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
+  if (t.data > 1 && t.zero == 3 && e.precision.split_master)
+    warn("precision.split_master", "with topology.zero = 3 there are no copies of weights");
   if (e.dataset("eval") || e.generate.only) return;
   if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
   for (const config::ModelConfig& model : e.models)

@@ -21,6 +21,8 @@ bool add_topology_errors(const config::Experiment& experiment,
 // Reports precision.master = false with a type that weights cannot be kept in alone; then it is
 // true.
 void check_master(config::Experiment& experiment, config::Problems& problems);
+// The same for precision.split_master, which needs copies of bf16.
+void check_split_master(config::Experiment& experiment, config::Problems& problems);
 
 // Reports precision.products = "fp8" with f64, which it would round away; then products are those
 // of f64.

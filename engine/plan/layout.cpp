@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/plan/halves.hpp"
 #include "engine/plan/whole_parameters.hpp"
 #include "engine/program/shape.hpp"
 
@@ -97,21 +98,27 @@ int32_t group_of(PlanDraft& plan, const Parameter& p) {
   g.weight_decay = own ? own->weight_decay : optimizer.weight_decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
   g.schedule = schedule ? schedule : optimizer.schedule;
-  g.parameters =
-      plan.storage.add_flat(segment_name(g) + ".parameters", Category::kParameters, p.shape.dtype);
+  const bool split = plan.precision.split && g.read_low && plan.zero < 3;
+  if (!split)
+    g.parameters = plan.storage.add_flat(segment_name(g) + ".parameters", Category::kParameters,
+                                         p.shape.dtype);
   g.gradients = plan.storage.add_flat(segment_name(g) + ".gradients", Category::kGradients,
                                       plan.precision.gradient);
   if (g.read_low && plan.zero < 3)
-    g.low = plan.storage.add_flat(segment_name(g) + ".low", Category::kLowParameters,
+    g.low = plan.storage.add_flat(segment_name(g) + ".low",
+                                  split ? Category::kParameters : Category::kLowParameters,
                                   plan.precision.low);
+  if (split)
+    g.rest = plan.storage.add_flat(segment_name(g) + ".rest", Category::kParameters, kRestType);
   plan.groups.push_back(std::move(g));
   return static_cast<int32_t>(plan.groups.size() - 1);
 }
 
 // What is sharded, or gathered only for a while, gets its buffer from the rewrites of zero.hpp.
 void set_buffers(const Plan& plan, const ParameterGroup& g, Parameter& p) {
-  if (plan.zero < 3) p.value = g.parameters.at(p.flat_offset);
+  if (plan.zero < 3 && !g.is_split()) p.value = g.parameters.at(p.flat_offset);
   if (g.low.exists()) p.low = g.low.at(p.flat_offset);
+  if (g.is_split()) p.rest = g.rest.at(rest_entries(p.flat_offset));
   if (plan.zero < 2) p.gradient = g.gradients.at(p.flat_offset);
 }
 
@@ -193,8 +200,10 @@ void shard_buckets(PlanDraft& plan) {
       bucket.state_begin = g.shard_elements;
       g.shard_elements += bucket.shard_elements;
     }
-    plan.storage.append(g.parameters, plan.zero < 3 ? g.elements : g.shard_elements);
+    if (!g.is_split())
+      plan.storage.append(g.parameters, plan.zero < 3 ? g.elements : g.shard_elements);
     if (g.low.exists()) plan.storage.append(g.low, g.elements);
+    if (g.is_split()) plan.storage.append(g.rest, rest_entries(g.elements));
     plan.storage.append(g.gradients, plan.zero < 2 ? g.elements : g.shard_elements);
     if (plan.grid.data() > 1 && plan.zero == 0)
       plan.storage.reduce_along(g.gradients.segment, topology::Axis::kData);
@@ -213,8 +222,38 @@ std::string segment_name(const ParameterGroup& g) {
   return name;
 }
 
+namespace {
+
+// The memory of parameters that no update writes.
+class FrozenMemory {
+ public:
+  explicit FrozenMemory(PlanDraft& plan) : plan_(plan) {}
+  void place(Parameter& p) {
+    const bool split = plan_.precision.split && p.read_low;
+    if (!split)
+      p.value = take(whole_, "frozen.parameters", Category::kParameters, p.stored_elements,
+                     p.shape.dtype);
+    if (p.read_low)
+      p.low = take(low_, "frozen.low", split ? Category::kParameters : Category::kLowParameters,
+                   p.stored_elements, plan_.precision.low);
+    if (split)
+      p.rest = take(rest_, "frozen.rest", Category::kParameters, rest_entries(p.stored_elements),
+                    kRestType);
+  }
+
+ private:
+  BufferRef take(int32_t& segment, const char* name, Category category, int64_t n, uint32_t dtype) {
+    if (segment < 0) segment = plan_.storage.add(name, category);
+    return plan_.storage.allocate(segment, program::bytes_of(n, dtype));
+  }
+  PlanDraft& plan_;
+  int32_t whole_ = -1, low_ = -1, rest_ = -1;
+};
+
+}  // namespace
+
 void lay_out_parameters(PlanDraft& plan) {
-  int32_t frozen = -1, frozen_low = -1;
+  FrozenMemory frozen(plan);
   std::map<int32_t, std::string> last_layers;  // by group
   for (Parameter& p : plan.parameters) {
     const bool here = p.held_by(plan.at.pipeline);
@@ -223,12 +262,7 @@ void lay_out_parameters(PlanDraft& plan) {
       if (here && !owns_whole(plan, plan.groups[static_cast<size_t>(p.group)]))
         assign_flat_offset(plan, p, last_layers[p.group]);
     } else if (here) {
-      if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
-      p.value = plan.storage.allocate(frozen, program::bytes_of(p.stored_elements, p.shape.dtype));
-      if (!p.read_low) continue;
-      if (frozen_low < 0) frozen_low = plan.storage.add("frozen.low", Category::kLowParameters);
-      p.low = plan.storage.allocate(frozen_low,
-                                    program::bytes_of(p.stored_elements, plan.precision.low));
+      frozen.place(p);
     }
   }
   pack_groups(plan);
@@ -287,6 +321,7 @@ std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p,
                                                int32_t replica) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
+  if (p.is_split()) return {{p.box, p.low, p.shape.dtype, p.rest}};
   if (p.group < 0 || plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
   return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters, replica);
 }

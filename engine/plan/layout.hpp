@@ -30,14 +30,17 @@ bool is_owned(const Plan& plan, const Parameter& parameter);
 // What one of the tensor ranks has of a shape that they share along `shard_dim`, padding included.
 // -1: all of it.
 plait_shape local_shape(const Plan& plan, plait_shape shape, int32_t shard_dim);
-// This rank has all of the parameter, in one piece, at its `value`.
+// This rank has all of the parameter, as one block.
 bool is_fully_local(const Plan& plan, const Parameter& parameter);
 
-// A block of a global tensor that lies in one piece in this rank's memory, row-major.
+// A block of a global tensor that lies in one piece in this rank's memory, row-major; a split
+// parameter (halves.hpp) in two: bf16 at `at`, and what they lack at `rest`.
 struct LocalBlock {
   topology::Box box;
   BufferRef at;
-  uint32_t dtype = 0;
+  uint32_t dtype = 0;  // of its elements, for hosts and files
+  BufferRef rest = {};
+  bool is_split() const { return rest.segment >= 0; }
 };
 // The block of a parameter on this rank. The blocks of all ranks cover the tensor; blocks of
 // replicas may be equal.

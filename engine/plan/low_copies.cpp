@@ -64,7 +64,7 @@ void read_low_copies(const Plan& plan, TracedStep& w) {
 }
 
 ValueId low_copy(Graph& g, const ParameterGroup& group, int64_t first, const plait_shape& like) {
-  if (!group.low.exists()) return 0;
+  if (!group.low.exists() || group.is_split()) return 0;
   plait_shape shape = like;
   shape.dtype = group.low.dtype;
   return g.persistent(group.name + ".low", shape, group.low.at(first));
@@ -77,14 +77,14 @@ void update_low_copy(Graph& g, const ParameterGroup& group, int64_t first, Value
 std::unique_ptr<Graph> write_refresh_low(const Plan& plan) {
   auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
   for (const ParameterGroup& group : plan.groups) {
-    if (!group.low.exists() || group.low.elements == 0) continue;
+    if (!group.low.exists() || group.is_split() || group.low.elements == 0) continue;
     graph->scope = group.name;
     update_low_copy(
         *graph, group, 0,
         flat(*graph, group.name + ".parameters", group.parameters, 0, group.parameters.elements));
   }
   for (const Parameter& p : plan.parameters) {
-    if (!p.frozen || p.low.segment < 0) continue;
+    if (!p.frozen || p.low.segment < 0 || p.is_split()) continue;
     graph->scope = p.name;
     const ValueId low = graph->persistent(
         p.name + ", low", make_shape(plan.precision.low, {p.stored_elements}), p.low);

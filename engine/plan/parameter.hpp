@@ -54,7 +54,9 @@ struct Parameter {
   BufferRef squares;            // Σ g², where the forward_backward program leaves it
   bool read_low = false;        // a program casts it to Precision::low
   BufferRef low;                // its copy in that type; unset: there is none
+  BufferRef rest;               // the bits that the copy lacks; unset: it lies whole, at `value`
   std::vector<TensorState> states;  // of PLAIT_SCOPE_TENSOR; else its group has them
+  bool is_split() const { return rest.segment >= 0; }  // see halves.hpp
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
   }
@@ -99,6 +101,9 @@ struct ParameterGroup {
   bool rounds = false;    // all are weights of 16 bits, which updates round
   FlatBuffer parameters, gradients;
   FlatBuffer low;  // (N) copies of the parameters in Precision::low; may not exist
+  // (2 N) bytes that the copies lack, in place of `parameters`: see halves.hpp. May not exist.
+  FlatBuffer rest;
+  bool is_split() const { return rest.exists(); }
   std::vector<OptimizerState> states;
   BufferRef learning_rate_at, schedule_factor_at;  // in Plan::scalars, written before each step
 };

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/halves.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/quantize.hpp"
 
@@ -68,7 +69,7 @@ EntryPoint write_quantize(const EntryPointSource& from) {
   for (const QuantizedWeight& q : plan.generation.quantized) {
     const Parameter& p = plan.parameters[q.parameter];
     graph->scope = p.name;
-    const ValueId whole = values[&p] = graph->persistent(p.name, q.shape, p.value);
+    const ValueId whole = values[&p] = read_whole(*graph, p, q.shape);
     const std::vector<ValueId> made = graph->apply("quantize", {whole});
     graph->bind(made[0], q.numbers);
     graph->bind(made[1], q.scales);

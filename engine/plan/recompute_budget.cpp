@@ -78,7 +78,7 @@ std::unique_ptr<PlanDraft> clone_for_stage(const PlanDraft& plan, int32_t pipeli
     p.chunk = p.bucket = 0;
     p.group = -1;
     p.flat_offset = 0;
-    p.value = p.gradient = p.squares = {};
+    p.value = p.gradient = p.squares = p.low = p.rest = {};
   }
   return clone;
 }

@@ -11,6 +11,7 @@
 #include "engine/plan/check.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/halves.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/statistics_figures.hpp"
 #include "engine/plan/step_programs.hpp"
@@ -193,6 +194,7 @@ struct CountedPart {
   BufferRef at;
   int64_t n = 0;
   uint32_t dtype = 0;
+  const Parameter* split = nullptr;  // which it is all of, in place of `at`
 };
 
 CountedPart part_of_bucket(const Plan& plan, const Parameter& p, bool gradient) {
@@ -217,9 +219,7 @@ CountedPart counted_part(const Plan& plan, const StatisticsTensor& t) {
   const bool divided = !p.frozen && (gradient ? plan.zero > 0 : plan.zero == 3);
   if (!divided && plan.at.data > 0) return {};
   if (gradient || divided) return part_of_bucket(plan, p, gradient);
-  const uint32_t dtype =
-      p.frozen ? p.shape.dtype : plan.groups[static_cast<size_t>(p.group)].parameters.dtype;
-  return {p.value, p.stored_elements, dtype};
+  return {p.value, p.stored_elements, p.shape.dtype, p.is_split() ? &p : nullptr};
 }
 
 // Where the results of tensor i lie.
@@ -275,7 +275,9 @@ std::unique_ptr<Graph> write_sums(PlanDraft& plan) {
       sums.push_back(write_nothing(g, s, i));
       continue;
     }
-    std::vector<ValueId> in{g.persistent(t.name, make_shape(part.dtype, {part.n}), part.at)};
+    const plait_shape shape = make_shape(part.dtype, {part.n});
+    std::vector<ValueId> in{part.split ? read_whole(g, *part.split, shape)
+                                       : g.persistent(t.name, shape, part.at)};
     if (t.of == StatisticsOf::kGradients)
       in.push_back(g.persistent("scale", make_shape(PLAIT_F64, {}),
                                 s.scales.at(static_cast<int64_t>(t.model))));

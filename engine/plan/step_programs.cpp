@@ -7,7 +7,7 @@
 #include <map>
 
 #include "engine/plan/collectives.hpp"
-#include "engine/plan/float8.hpp"
+#include "engine/plan/halves.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/loss_weights.hpp"
@@ -180,6 +180,7 @@ void fold_casts(const Plan& plan, TracedStep& w) {
 void finish_casts(const Plan& plan, TracedStep& w) {
   fold_casts(plan, w);
   read_low_copies(plan, w);
+  read_halves(w);
   if (plan.precision.low_weights) program::widen_rows(*w.graph);
 }
 

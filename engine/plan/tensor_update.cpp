@@ -298,23 +298,24 @@ ValueId write_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup& gro
   for (size_t i = 0; i < rule.states().size(); ++i)
     if (const ValueId next = rule.states()[i].next)
       all.push_back({outside[kFirstState + i], own(next)});
-  if (!group.rounds) return assign_if_finite(g, in.finite, all);
+  if (!group.rounds) return assign_if_finite(g, in.finite, all, 0, nullptr, nullptr, in.split);
   const RoundedElements whole{&p, 0, in.count};
   return assign_if_finite(g, in.finite, all, 0, &plan, &whole);
 }
 
 ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all, ValueId copy,
-                         const Plan* plan, const RoundedElements* rounded) {
+                         const Plan* plan, const RoundedElements* rounded, SplitValue* split) {
   std::vector<ValueId> chosen;
   for (const NextValue& one : all) {
     const bool rounds = rounded && chosen.empty();
     const ValueId old = rounds ? g.as_type(one.target, PLAIT_F32) : one.target;
     chosen.push_back(g.apply1("select", {finite, one.next, old}));
   }
-  ValueId first = rounded ? 0 : g.assign(all[0].target, chosen[0]);
+  ValueId first = rounded || split ? 0 : g.assign(all[0].target, chosen[0]);
   for (size_t i = 1; i < all.size(); ++i) g.assign(all[i].target, chosen[i]);
   // Last, so that states are written in the pass that makes them.
   if (rounded) first = assign_rounded(g, *plan, *rounded, all[0].target, chosen[0]);
+  if (split) first = (*split = assign_split(g, *split, chosen[0])).high;
   if (copy) g.assign(copy, chosen[0]);
   return first;
 }

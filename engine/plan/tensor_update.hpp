@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "engine/plan/halves.hpp"
 #include "engine/plan/plan_draft.hpp"
 #include "engine/plan/round_weights.hpp"
 
@@ -24,6 +25,8 @@ struct TensorUpdateInputs {
   program::ValueId finite = 0;  // (): 1 or 0; nothing changes with 0
   program::ValueId learning_rate = 0, schedule_factor = 0, step = 0;  // ()
   program::ValueId count = 0;  // (): step, as weights are rounded with it
+  // Where a split parameter lies; becomes what it is then. nullptr: it is not split.
+  SplitValue* split = nullptr;
 };
 
 // Appends the update of a parameter that this rank owns. Returns the parameter as it is then.
@@ -38,10 +41,13 @@ struct NextValue {
 // Assigns them; a step that is not finite changes nothing, on every rank alike. All are chosen
 // before the first is assigned, since a next value may be an old one: a state that keeps the
 // parameter of the step before. copy (0: none) becomes what the first target does. Returns the
-// first target as it is then. rounded (nullptr: it is not): the first target has 16 bits.
+// first target as it is then. rounded (nullptr: it is not): the first target has 16 bits. split
+// (nullptr: it is not): the halves that the first target was joined from, and is written to; they
+// become what they are then.
 program::ValueId assign_if_finite(program::Graph& g, program::ValueId finite,
                                   const std::vector<NextValue>& all, program::ValueId copy = 0,
                                   const Plan* plan = nullptr,
-                                  const RoundedElements* rounded = nullptr);
+                                  const RoundedElements* rounded = nullptr,
+                                  SplitValue* split = nullptr);
 
 }  // namespace plait::plan

@@ -9,6 +9,7 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/plugin_outputs.hpp"
 #include "engine/plan/collectives.hpp"
+#include "engine/plan/halves.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/loss_weights.hpp"
@@ -126,6 +127,7 @@ struct BucketValues {
   ValueId parameter, gradient;
   ValueId low = 0;  // copy of the parameter; 0: none, or made when the replicas have gathered it
   const RoundedElements* rounded = nullptr;  // the parameter is of 16 bits
+  SplitValue* split = nullptr;  // it lies in these halves; they become what they are then
 };
 
 // What an optimizer makes of a tensor has its shape: a scalar would be spread over all elements.
@@ -200,35 +202,48 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
   std::vector<NextValue> all{{values.parameter, out}};
   for (size_t i = 0; i < group.states.size(); ++i)
     if (next[i]) all.push_back({current[i], next[i]});
-  return assign_if_finite(g, common.finite, all, values.low, &plan, values.rounded);
+  return assign_if_finite(g, common.finite, all, values.low, &plan, values.rounded, values.split);
 }
 
-// The same for weights of 16 bits, a piece at a time. Returns each piece as it is then.
-std::vector<ValueId> write_rounded(Graph& g, PlanDraft& plan, ParameterGroup& group,
-                                   const Bucket& bucket,
-                                   const std::vector<const Parameter*>& members,
-                                   const BucketValues& values, const StepScale& common) {
-  std::vector<ValueId> updated;
+// Parts of a bucket as an update leaves them. rests: of split parameters, whose other halves are
+// `values`.
+struct Updated {
+  std::vector<ValueId> values, rests;
+};
+
+// The same for parameters that do not lie as f32, a piece at a time.
+Updated write_pieces(Graph& g, PlanDraft& plan, ParameterGroup& group, const Bucket& bucket,
+                     const std::vector<const Parameter*>& members, const BucketValues& values,
+                     const StepScale& common) {
+  Updated updated;
   for (BucketPiece& piece : pieces_of(bucket, members)) {
     const auto part = [&](ValueId all) {
       const uint32_t dtype = g.shape(all).dtype;
       return g.view(all, program::bytes_of(piece.offset, dtype),
                     make_shape(dtype, {piece.own.shard_elements}));
     };
-    piece.elements.step = common.count;
-    updated.push_back(
-        write_bucket(g, plan, group, piece.own,
-                     {part(values.parameter), part(values.gradient), 0, &piece.elements}, common));
+    BucketValues own{0, part(values.gradient)};
+    SplitValue halves;
+    if (values.split) {
+      halves = part_of(g, *values.split, piece.offset,
+                       make_shape(plan.precision.parameter, {piece.own.shard_elements}));
+      own.parameter = joined(g, halves);
+      own.split = &halves;
+    } else {
+      piece.elements.step = common.count;
+      own.parameter = part(values.parameter);
+      own.rounded = &piece.elements;
+    }
+    updated.values.push_back(write_bucket(g, plan, group, piece.own, own, common));
+    if (values.split) updated.rests.push_back(halves.rest);
   }
   return updated;
 }
 
-// The parameters of a bucket that this rank updates as a whole, one after the other. Returns each
-// as it is then.
-std::vector<ValueId> write_tensors(Graph& g, PlanDraft& plan, const ParameterGroup& group,
-                                   const Bucket& bucket,
-                                   const std::vector<const Parameter*>& members,
-                                   const BucketValues& values, const StepScale& common) {
+// The parameters of a bucket that this rank updates as a whole, one after the other.
+Updated write_tensors(Graph& g, PlanDraft& plan, const ParameterGroup& group, const Bucket& bucket,
+                      const std::vector<const Parameter*>& members, const BucketValues& values,
+                      const StepScale& common) {
   const plait_shape scalar = scalar_of(plan);
   TensorUpdateInputs in;
   in.scale = common.scale;
@@ -237,18 +252,26 @@ std::vector<ValueId> write_tensors(Graph& g, PlanDraft& plan, const ParameterGro
   in.count = common.count;
   in.learning_rate = g.persistent("learning_rate", scalar, group.learning_rate_at);
   in.schedule_factor = g.persistent("schedule_factor", scalar, group.schedule_factor_at);
-  std::vector<ValueId> updated;
+  Updated updated;
   for (const Parameter* p : members) {
     if (!is_owned(plan, *p)) continue;
+    const int64_t at = p->flat_offset - bucket.shard_begin;
+    plait_shape shape = local_shape(plan, p->shape, p->sharded ? p->shard_dim : -1);
     const auto part = [&](ValueId all) {
-      const int64_t at = p->flat_offset - bucket.shard_begin;
-      plait_shape shape = local_shape(plan, p->shape, p->sharded ? p->shard_dim : -1);
       shape.dtype = g.shape(all).dtype;
       return g.view(all, program::bytes_of(at, shape.dtype), shape);
     };
-    in.parameter = part(values.parameter);
     in.gradient = part(values.gradient);
-    updated.push_back(write_tensor_update(g, plan, group, *p, in));
+    SplitValue halves;
+    if (values.split) {
+      halves = part_of(g, *values.split, at, shape);
+      in.parameter = joined(g, halves);
+      in.split = &halves;
+    } else {
+      in.parameter = part(values.parameter);
+    }
+    updated.values.push_back(write_tensor_update(g, plan, group, *p, in));
+    if (values.split) updated.rests.push_back(halves.rest);
   }
   return updated;
 }
@@ -311,23 +334,32 @@ struct Gathered {
   const Bucket* bucket = nullptr;
 };
 
-// Replicas that share the update hand each other what they made of their own elements: `own`, this
-// rank's shard of the bucket, and `updated`, values inside.
+// What a group's parameters lie in: all of them, or a half of each.
+struct StoredPart {
+  std::string name;
+  const FlatBuffer& buffer;
+  int64_t entries = 1;  // for each element
+  ValueId own = 0;      // this rank's shard of the bucket
+};
+
+// Replicas that share the update hand each other what they made of their own elements: `updated`,
+// values in their shards.
 Gathered gather_bucket(Graph& g, PlanDraft& plan, const ParameterGroup& group, const Bucket& bucket,
-                       ValueId own, const std::vector<ValueId>& updated) {
+                       const StoredPart& part, const std::vector<ValueId>& updated) {
   const bool one_owner = bucket.owner >= 0;
   const int32_t collective =
-      add_collective(plan, "parameters of " + group.name, topology::Axis::kData,
+      add_collective(plan, part.name + " of " + group.name, topology::Axis::kData,
                      one_owner ? PLAIT_COMM_BROADCAST : PLAIT_COMM_ALL_GATHER);
+  const int64_t begin = part.entries * bucket.begin;
   const ValueId all =
-      flat(g, group.name + ".parameters", group.parameters, bucket.begin, bucket.elements);
-  std::vector<ValueId> in{one_owner ? all : own};
+      flat(g, group.name + "." + part.name, part.buffer, begin, part.entries * bucket.elements);
+  std::vector<ValueId> in{one_owner ? all : part.own};
   in.insert(in.end(), updated.begin(), updated.end());
   if (one_owner) {
     plan.collectives[static_cast<size_t>(collective)].peer = static_cast<uint32_t>(bucket.owner);
     return {collective, start_broadcast(g, plan, collective, std::move(in)), &group, &bucket};
   }
-  start_all_gather(g, plan, collective, std::move(in), group.parameters.at(bucket.begin));
+  start_all_gather(g, plan, collective, std::move(in), part.buffer.at(begin));
   return {collective, all, &group, &bucket};
 }
 
@@ -342,24 +374,38 @@ void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>
     const auto members = bucket_members(plan, i);
     for (size_t b = 0; b < group.buckets.size(); ++b) {
       const Bucket& bucket = group.buckets[b];
-      const ValueId own = g.persistent(group.name + ".parameters",
-                                       make_shape(group.parameters.dtype, {bucket.shard_elements}),
-                                       parameter_shard(plan, group, bucket));
-      BucketValues values{own, gradients[k++]};
-      if (plan.zero == 0 && group.scope == PLAIT_SCOPE_ELEMENT)
-        values.low = low_copy(g, group, bucket.begin, g.shape(own));
-      std::vector<ValueId> updated;
+      SplitValue halves;
+      BucketValues values{0, gradients[k++]};
+      if (group.is_split()) {
+        halves = split_elements(g, group, bucket.shard_begin, bucket.shard_elements);
+        values.split = &halves;
+      } else {
+        values.parameter = g.persistent(group.name + ".parameters",
+                                        make_shape(group.parameters.dtype, {bucket.shard_elements}),
+                                        parameter_shard(plan, group, bucket));
+        if (plan.zero == 0 && group.scope == PLAIT_SCOPE_ELEMENT)
+          values.low = low_copy(g, group, bucket.begin, g.shape(values.parameter));
+      }
+      Updated updated;
       if (group.scope == PLAIT_SCOPE_TENSOR)
         updated = write_tensors(g, plan, group, bucket, members[b], values, common);
-      else if (group.rounds)
-        updated = write_rounded(g, plan, group, bucket, members[b], values, common);
+      else if (group.rounds || group.is_split())
+        updated = write_pieces(g, plan, group, bucket, members[b], values, common);
       else
-        updated = {write_bucket(g, plan, group, bucket, values, common)};
+        updated.values = {write_bucket(g, plan, group, bucket, values, common)};
       if (plan.zero == 0 && group.scope == PLAIT_SCOPE_TENSOR)
-        for (size_t j = 0; j < updated.size(); ++j)
-          update_low_copy(g, group, members[b][j]->flat_offset, updated[j]);
+        for (size_t j = 0; j < updated.values.size(); ++j)
+          update_low_copy(g, group, members[b][j]->flat_offset, updated.values[j]);
       if (plan.zero == 0 || plan.zero == 3) continue;
-      gathered.push_back(gather_bucket(g, plan, group, bucket, own, updated));
+      if (!group.is_split()) {
+        const StoredPart whole{"parameters", group.parameters, 1, values.parameter};
+        gathered.push_back(gather_bucket(g, plan, group, bucket, whole, updated.values));
+        continue;
+      }
+      const StoredPart high{"low", group.low, 1, halves.high},
+          rest{"rest", group.rest, rest_entries(1), halves.rest};
+      gathered.push_back(gather_bucket(g, plan, group, bucket, high, updated.values));
+      gathered.push_back(gather_bucket(g, plan, group, bucket, rest, updated.rests));
     }
   }
   for (const Gathered& one : gathered) {

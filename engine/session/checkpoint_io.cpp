@@ -18,6 +18,7 @@
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/block_access.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/result_config.hpp"
 
@@ -166,6 +167,11 @@ SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer) {
   std::vector<checkpoint::SaveTensor> tensors;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (!b.ours) return;
+    if (b.local.is_split()) {
+      tensors.push_back(save_tensor(b, nullptr));
+      tensors.back().next = pieces_of(c_.executor, b.local);
+      return;
+    }
     const void* data = c_.executor.address(b.local.at);
     if (!c_.host_visible()) {
       copies.emplace_back(b.bytes());
@@ -196,7 +202,8 @@ void CheckpointIo::save_between(bool in_background) {
     uint64_t used = 0;
     plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
       if (!b.ours) return;
-      c_.executor.read(b.local.at, save_buffer_.get() + used, b.bytes());
+      read_block(c_.executor, b.local, 0, topology::elements(b.local.box),
+                 save_buffer_.get() + used);
       tensors.push_back(save_tensor(b, save_buffer_.get() + used));
       used += b.bytes();
     });
@@ -275,7 +282,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     const auto blocks = read_blocks(*c, true);
     auto normalization = c_.normalizer.parse(c->state().extra, c->path());
     c_.parameters_changed();  // as above
-    for (const auto& [at, bytes] : blocks) c_.executor.write(at, bytes.data(), bytes.size());
+    write_blocks(blocks);
     c_.normalizer.take(std::move(normalization));
     c_.executor.sync();
     c_.state.modified();
@@ -288,18 +295,23 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
 }
 
 // Checks everything first: a checkpoint that does not fit leaves the session unchanged.
-std::vector<std::pair<plan::BufferRef, std::vector<char>>> CheckpointIo::read_blocks(
-    const checkpoint::Checkpoint& c, bool parameters_only) {
+std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoint::Checkpoint& c,
+                                                                 bool parameters_only) {
   check_compatibility(c_.plan, c, parameters_only);
-  std::vector<std::pair<plan::BufferRef, std::vector<char>>> loaded;
+  std::vector<LoadedBlock> loaded;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
     auto bytes = with_memory("session", ("hold tensor '" + b.tensor + "' of").c_str(), c.path(),
                              b.bytes(), [&] { return std::vector<char>(b.bytes()); });
     c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());
-    loaded.emplace_back(b.local.at, std::move(bytes));
+    loaded.emplace_back(b.local, std::move(bytes));
   });
   return loaded;
+}
+
+void CheckpointIo::write_blocks(const std::vector<LoadedBlock>& blocks) {
+  for (const auto& [block, bytes] : blocks)
+    write_block(c_.executor, block, 0, topology::elements(block.box), bytes.data());
 }
 
 void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
@@ -309,7 +321,7 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   const Extra extra = parse_extra(s.extra, s.step, c.path());
   auto normalization = c_.normalizer.parse(s.extra, c.path());
   if (c_.ranks.is_leader()) warn_of_differences(c_.plan, s, c.path(), c_.log);
-  for (const auto& [at, bytes] : loaded) c_.executor.write(at, bytes.data(), bytes.size());
+  write_blocks(loaded);
   c_.normalizer.take(std::move(normalization));
   c_.executor.sync();
   c_.state.step = s.step;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/checkpoint/store.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/session/background_saver.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
@@ -47,8 +48,9 @@ class CheckpointIo {
   void load_all(const std::string& path);
   void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
-  std::vector<std::pair<plan::BufferRef, std::vector<char>>> read_blocks(
-      const checkpoint::Checkpoint& c, bool parameters_only);
+  using LoadedBlock = std::pair<plan::LocalBlock, std::vector<char>>;
+  std::vector<LoadedBlock> read_blocks(const checkpoint::Checkpoint& c, bool parameters_only);
+  void write_blocks(const std::vector<LoadedBlock>& blocks);
 
   SessionContext& c_;
   StepRunner& steps_;

@@ -9,6 +9,7 @@
 #include "engine/checkpoint/convert.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/block_access.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/initialize.hpp"
 
@@ -25,7 +26,7 @@ void Parameters::initialize() {
         const auto fill = [&](int64_t at, int64_t count, void* out) {
           session::initialize(p, seed, global + at, count, held.dtype, out, c_.plan.threads);
         };
-        if (c_.host_visible())
+        if (c_.host_visible() && !held.is_split())
           return fill(0, n, c_.executor.address(plan::offset_by(held.at, first, held.dtype)));
         // In pieces that are copied at once.
         const auto piece =
@@ -34,8 +35,7 @@ void Parameters::initialize() {
           const int64_t count = std::min(piece, n - at);
           values.resize(program::bytes_of(count, held.dtype));
           fill(at, count, values.data());
-          c_.executor.write(plan::offset_by(held.at, first + at, held.dtype), values.data(),
-                            values.size());
+          write_block(c_.executor, held, first + at, count, values.data());
         }
       });
   for (const plan::Parameter& p : c_.plan.parameters) {
@@ -47,7 +47,7 @@ void Parameters::initialize() {
         values.resize(program::bytes_of(n, held.dtype));
         for (int64_t i = 0; i < n; ++i)
           program::store_element(held.dtype, values.data(), i, s.initial);
-        c_.executor.write(held.at, values.data(), values.size());
+        write_block(c_.executor, held, 0, n, values.data());
         c_.executor.sync();
       }
     }
@@ -101,7 +101,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
       from->read_block(*name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
-      c_.executor.write(held.at, bytes.data(), bytes.size());
+      write_block(c_.executor, held, 0, topology::elements(held.box), bytes.data());
       c_.executor.sync();
     }
   }
@@ -147,7 +147,7 @@ void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights
   for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
     const int64_t all = topology::elements(held.box);
     if (all == 0) continue;
-    if (c_.host_visible()) {
+    if (c_.host_visible() && !held.is_split()) {
       checkpoint::Weights::read(from, held.box, held.dtype,
                                 reinterpret_cast<std::byte*>(c_.executor.address(held.at)));
       continue;
@@ -165,8 +165,7 @@ void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights
       }
       piece.resize(program::bytes_of(n * width, held.dtype));
       checkpoint::Weights::read(from, part, held.dtype, piece.data());
-      c_.executor.write(plan::offset_by(held.at, row * width, held.dtype), piece.data(),
-                        piece.size());
+      write_block(c_.executor, held, row * width, n * width, piece.data());
       c_.executor.sync();
     }
   }
@@ -195,8 +194,10 @@ void Parameters::read(const std::string& name, void* data, uint64_t bytes) {
   check_bytes(p, bytes);
   steps_.drain();
   if (plan::is_fully_local(c_.plan, p))
-    return c_.abort_on_error("reading a parameter",
-                             [&] { c_.executor.read(p.value, data, bytes); });
+    return c_.abort_on_error("reading a parameter", [&] {
+      for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
+        read_block(c_.executor, held, 0, topology::elements(held.box), data);
+    });
   // Every rank contributes its part in a tensor of zeros, summed as integers, which preserves the
   // bits. The caller's memory is written last, so it is unchanged if a rank fails.
   c_.on_all_ranks("reading a parameter", [&] {
@@ -207,7 +208,7 @@ void Parameters::read(const std::string& name, void* data, uint64_t bytes) {
     for (const plan::LocalBlock& held :
          counts ? plan::local_parameter_blocks(c_.plan, p) : std::vector<plan::LocalBlock>{}) {
       own.resize(program::bytes_of(topology::elements(held.box), held.dtype));
-      c_.executor.read(held.at, own.data(), own.size());
+      read_block(c_.executor, held, 0, topology::elements(held.box), own.data());
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
         std::memcpy(reinterpret_cast<char*>(whole.data()) + static_cast<uint64_t>(global) * size,
                     own.data() + static_cast<uint64_t>(first) * size,
@@ -232,9 +233,8 @@ void Parameters::write(const std::string& name, const void* data, uint64_t bytes
   c_.abort_on_error("writing a parameter", [&] {
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        c_.executor.write(plan::offset_by(held.at, first, held.dtype),
-                          static_cast<const char*>(data) + program::bytes_of(global, held.dtype),
-                          program::bytes_of(n, held.dtype));
+        write_block(c_.executor, held, first, n,
+                    static_cast<const char*>(data) + program::bytes_of(global, held.dtype));
         c_.executor.sync();
       });
   });

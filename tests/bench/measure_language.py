@@ -64,6 +64,8 @@ def training(bench, name, model, dtype):
     label, tokens = f"{name}, {dtype}, {threads} threads", model["batch"] * model["length"]
     data = [f"data.train.path={token_file(bench, model['vocabulary'])}", f"data.train.length={model['length']}"]
     settings = [*data, f"batch.global={model['batch']}", f"precision.compute={dtype}"]
+    if dtype == "bf16":
+        settings.append("precision.split_master=true")  # f32 weights and their copies in four bytes
     plait = train(bench, "plait", model["file"], threads, seconds, *settings)
     peers = torch_peers(bench, model, dtype, threads, seconds)
     limit = Contestant("FMA limit", [bench.program("fma"), "--threads", threads, *(["--bf16"] if dtype == "bf16" else [])])

@@ -1,5 +1,6 @@
 // Mixed precision through the C ABI: copies of weights follow every change, checkpoints know no
 // bf16, and losses of f16 are scaled.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <fstream>
@@ -291,6 +292,123 @@ TEST_CASE("weights without a master are refused with any type but bf16") {
     CHECK(f.text.find("precision.master") != std::string::npos);
     CHECK(f.text.find("is false with compute = \"" + std::string(compute)) != std::string::npos);
     CHECK(f.text.find("set compute = \"bf16\", or leave out master") != std::string::npos);
+  }
+}
+
+namespace {
+
+constexpr const char* kSplit = "compute = \"bf16\"\nsplit_master = true";
+constexpr const char* kWhole = "compute = \"bf16\"";
+
+// Parameters that products read, with their numbers of elements.
+std::vector<std::pair<std::string, size_t>> weights_of(const Run& run) {
+  plait_text* text = nullptr;
+  host::check(plait_plan_describe(run.plan(), &text));
+  std::vector<std::pair<std::string, size_t>> all;
+  const auto plan = nlohmann::json::parse(host::take(text));
+  for (const auto& p : plan["parameters"]) {
+    size_t n = 1;
+    for (const auto& d : p["shape"]) n *= d.get<size_t>();
+    if (p["shape"].size() > 1) all.emplace_back(p["name"].get<std::string>(), n);
+  }
+  return all;
+}
+
+// Halfway between two bf16 copies of the two layouts may differ: such weights move to the next f32.
+bool move_halves(std::vector<float>& weights) {
+  bool moved = false;
+  for (float& x : weights)
+    if ((std::bit_cast<uint32_t>(x) & 0xffffu) == 0x8000u) {
+      x = std::nextafter(x, 0.0f);
+      moved = true;
+    }
+  return moved;
+}
+
+// Both make the same steps, to the bit.
+void check_same_steps(const Run& split, const Run& whole, int steps) {
+  const auto all = weights_of(split);
+  REQUIRE(!all.empty());
+  for (int i = 0; i < steps; ++i) {
+    CAPTURE(i);
+    for (const auto& [name, n] : all) {
+      std::vector<float> weights = whole.read(name, n);
+      REQUIRE(split.read(name, n) == weights);
+      if (!move_halves(weights)) continue;
+      for (const Run* run : {&split, &whole})
+        host::check(
+            plait_session_write(run->session(), name.c_str(), weights.data(), n * sizeof(float)));
+    }
+    REQUIRE(split.step().loss == whole.step().loss);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a split master takes four bytes with its copy, and no others appear in the plan") {
+  const auto split = memory_of(Run(learner(kSplit))), whole = memory_of(Run(learner(kWhole)));
+  const auto bytes = [](const nlohmann::json& memory, const char* part) {
+    return memory[part].get<double>();
+  };
+  CHECK(split["low_parameters"] == 0);
+  CHECK(bytes(whole, "low_parameters") > 0);
+  CHECK(bytes(split, "parameters") == bytes(whole, "parameters"));
+  for (const char* same : {"gradients", "optimizer", "activations"})
+    CHECK(split[same] == whole[same]);
+}
+
+TEST_CASE("a split master makes the steps of one that is not, to the bit") {
+  for (const char* optimizer : {"", "type = \"muon\"\nlearning_rate = 1e-2\n"}) {
+    CAPTURE(optimizer);
+    const Run split(learner(kSplit, optimizer)), whole(learner(kWhole, optimizer));
+    check_same_steps(split, whole, 20);
+  }
+}
+
+TEST_CASE("checkpoints of split masters and of others are the same, and go on as each other") {
+  const TempFolder folder;
+  const std::string saved = folder / "split", other = folder / "whole";
+  const Run split(learner(kSplit)), whole(learner(kWhole));
+  split.losses(5);
+  host::check(plait_session_save(split.session(), saved.c_str()));
+  host::check(plait_session_load(whole.session(), saved.c_str()));
+  check_same_steps(split, whole, 10);
+  host::check(plait_session_save(whole.session(), other.c_str()));
+  const Run again(learner(kSplit));
+  host::check(plait_session_load(again.session(), other.c_str()));
+  check_same_steps(again, whole, 5);
+}
+
+TEST_CASE("a host reads and writes a split weight to the bit, and has no view of it") {
+  const Run run(learner(kSplit));
+  std::vector<float> weights(kHeadSize);
+  for (size_t i = 0; i < kHeadSize; ++i)  // all kinds of lower halves
+    weights[i] = std::bit_cast<float>(0x3d000000u + static_cast<uint32_t>(i) * 0x6b43u);
+  const auto before = predict(run);
+  host::check(plait_session_write(run.session(), kHead, weights.data(), kHeadSize * sizeof(float)));
+  CHECK(run.read(kHead, kHeadSize) == weights);
+  CHECK(greatest_difference(predict(run), before) > 0.1);
+  plait_dl_managed* view = nullptr;
+  const host::Failure f =
+      host::failure_of([&] { host::check(plait_session_view(run.session(), kHead, &view)); });
+  CHECK(f.code == PLAIT_ERR_UNIMPLEMENTED);
+  CHECK(f.text.find("precision.split_master") != std::string::npos);
+  // A gain lies as before.
+  host::check(plait_session_view(run.session(), "model.norm.gain", &view));
+  view->deleter(view);
+}
+
+TEST_CASE("masters are not split with any type but bf16, nor where there are none") {
+  for (const char* precision : {"compute = \"f32\"", "compute = \"f64\"", "compute = \"f16\"",
+                                "compute = \"bf16\"\nmaster = false"}) {
+    CAPTURE(precision);
+    const host::Failure f =
+        host::failure_of([&] { Run(learner(std::string(precision) + "\nsplit_master = true")); });
+    CAPTURE(f.text);
+    CHECK(f.code == PLAIT_ERR_CONFIG);
+    CHECK(f.text.find("precision.split_master") != std::string::npos);
+    CHECK(f.text.find("is true with") != std::string::npos);
+    CHECK(f.text.find("leave out") != std::string::npos);
   }
 }
 
