@@ -43,24 +43,72 @@ void note_low_reads(PlanDraft& plan, const TracedModels& traced) {
       }
 }
 
-void read_low_copies(const Plan& plan, TracedStep& w) {
-  Graph& g = *w.graph;
-  for (const ParameterUse& use : w.parameter_uses) {
-    const Parameter& p = *use.parameter;
-    if (p.low.segment < 0) continue;
-    ValueId low = 0;
-    for (const size_t i : low_casts(g, plan, use.value)) {
-      plait_shape shape = g.shape(use.value);
-      shape.dtype = plan.precision.low;
-      if (!low) low = g.persistent(p.name + ", low", shape, p.low);
-      const ValueId cast = g.ops()[i].out[0];
-      for (const int32_t r : std::vector<int32_t>(g.readers(cast))) {
+namespace {
+
+// One parameter's copy in a program that may read it.
+class CopyReader {
+ public:
+  CopyReader(const Plan& plan, TracedStep& w, const ParameterUse& use)
+      : plan_(plan), w_(w), g_(*w.graph), use_(use) {}
+
+  void read_in_place_of_casts() {
+    if (!low_casts(g_, plan_, use_.value).empty()) replace_casts(use_.value, copy());
+    for (const int32_t r : std::vector<int32_t>(g_.readers(use_.value)))
+      if (const auto i = static_cast<size_t>(r); only_moves(i) && is_cast_alone(g_.ops()[i].out[0]))
+        move_copy(i);
+  }
+
+ private:
+  ValueId copy() {
+    if (low_) return low_;
+    plait_shape shape = g_.shape(use_.value);
+    shape.dtype = plan_.precision.low;
+    return low_ = g_.persistent(use_.parameter->name + ", low", shape, use_.parameter->low);
+  }
+  // What reads casts of `v` reads `low`.
+  void replace_casts(ValueId v, ValueId low) {
+    for (const size_t i : low_casts(g_, plan_, v)) {
+      const ValueId cast = g_.ops()[i].out[0];
+      for (const int32_t r : std::vector<int32_t>(g_.readers(cast))) {
         const auto reader = static_cast<size_t>(r);
-        for (size_t k = 0; k < g.ops()[reader].in.size(); ++k)
-          if (g.ops()[reader].in[k] == cast) g.set_input(reader, k, low);
+        for (size_t k = 0; k < g_.ops()[reader].in.size(); ++k)
+          if (g_.ops()[reader].in[k] == cast) g_.set_input(reader, k, low);
       }
     }
   }
+  // It computes nothing, so it may as well move the copies of elements.
+  bool only_moves(size_t i) const {
+    const Op& op = g_.ops()[i];
+    return !op.def->is_map && !op.def->is_view && op.in.size() == 1 && op.out.size() == 1 &&
+           op.alias.empty() && op.def->precision == program::PrecisionClass::kFollow &&
+           program::flops_of(g_, op) == 0;
+  }
+  bool is_cast_alone(ValueId v) const {
+    const size_t n = g_.readers(v).size();
+    return n > 0 && low_casts(g_, plan_, v).size() == n && !g_.is_output(v) &&
+           !g_.value(v).alias_of &&
+           std::none_of(w_.outputs.begin(), w_.outputs.end(),
+                        [&](const auto& o) { return o.second == v; });
+  }
+  void move_copy(size_t i) {
+    const ValueId moved = g_.ops()[i].out[0];
+    replace_casts(moved, moved);
+    g_.set_input(i, 0, copy());
+    g_.value(moved).shape.dtype = plan_.precision.low;
+  }
+
+  const Plan& plan_;
+  TracedStep& w_;
+  Graph& g_;
+  const ParameterUse& use_;
+  ValueId low_ = 0;
+};
+
+}  // namespace
+
+void read_low_copies(const Plan& plan, TracedStep& w) {
+  for (const ParameterUse& use : w.parameter_uses)
+    if (use.parameter->low.segment >= 0) CopyReader(plan, w, use).read_in_place_of_casts();
 }
 
 ValueId low_copy(Graph& g, const ParameterGroup& group, int64_t first, const plait_shape& like) {
