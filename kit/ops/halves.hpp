@@ -1,8 +1,8 @@
 // An f32 as two halves of 16 bits: a bf16 that products read, and the bits that it lacks.
 //   bits(x) = (high << 16) + low      high  the bits of a bf16      low  -32768 to 32767
-// For each x that is not a NaN there is one such pair, so nothing is lost. `high` is x rounded to the
-// nearest bf16, of two equally near to the one further from 0. To even is not possible: then 65537
-// numbers would have the same `high`, for which there are 65536 values of `low`.
+// For each x that is not a NaN there is one such pair, so nothing is lost. `high` is x rounded to
+// the nearest bf16, of two equally near to the one further from 0. To even is not possible: then
+// 65537 numbers would have the same `high`, for which there are 65536 values of `low`.
 #pragma once
 
 #include <bit>
@@ -29,8 +29,8 @@ constexpr float join_halves(Halves h) {
   return std::bit_cast<float>((static_cast<uint32_t>(h.high) << 16) + low);
 }
 
-// x (.., C) f32 <-> high (.., C) bf16, low (.., 2 C) u8: two bytes of each element, as an integer of
-// 16 bits lies in memory. Both return the number of elements of x.
+// x (.., C) f32 <-> high (.., C) bf16, low (.., 2 C) u8: two bytes of each element, as an integer
+// of 16 bits lies in memory. Both functions return the number of elements of x.
 inline constexpr int64_t kLowBytes = 2;
 int64_t parse_split_halves(const plait_op_desc& d);
 int64_t parse_join_halves(const plait_op_desc& d);

@@ -474,11 +474,12 @@ TEST_CASE("the role of each key of a section") {
       if (role_of(s.options[i]) == KeyRole::kResult) result.push_back(key);
       if (role_of(s.options[i]) == KeyRole::kPerRank) per_rank.push_back(key);
     }
-  CHECK(result == std::vector<std::string>{
-                      "run.seed", "batch.global", "precision.compute", "precision.master",
-                      "precision.split_master", "precision.residual", "precision.scale.initial", "precision.scale.window",
-                      "precision.scale.hysteresis", "precision.scale.consecutive",
-                      "precision.scale.min", "precision.scale.factor"});
+  CHECK(result == std::vector<std::string>{"run.seed", "batch.global", "precision.compute",
+                                           "precision.master", "precision.split_master",
+                                           "precision.residual", "precision.scale.initial",
+                                           "precision.scale.window", "precision.scale.hysteresis",
+                                           "precision.scale.consecutive", "precision.scale.min",
+                                           "precision.scale.factor"});
   CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.device_timeout",
                                              "run.log_every", "run.peak_tflops", "run.progress",
                                              "wandb.write", "wandb.project", "wandb.entity",

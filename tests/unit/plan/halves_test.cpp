@@ -30,15 +30,15 @@ struct Fixture : program::TextFixture {
 };
 
 constexpr const char* kRows = R"(
-  %1 f32 (4, 6) = persistent "table"
+  %1 f32 (4, 6) at none = persistent "table"
   %2 i32 (3) at 1:0 = persistent "ids"
   %3 f32 (3, 6) = gather(%1, %2) @embed
-  %4 f32 (3, 6) at 2:0 = map(%3) [neg(x0)] @next
+  %4 f32 (3, 6) at 2:0 = map(%3) [-x0] @next
 )";
 constexpr const char* kReaders = R"(
-  %1 f32 (4, 6) = persistent "table"
-  %2 f32 (4, 6) at 1:0 = map(%1) [neg(x0)] @a
-  %3 f32 (4, 6) at 2:0 = map(%1, %2) [add(x0, x1)] @b backward
+  %1 f32 (4, 6) at none = persistent "table"
+  %2 f32 (4, 6) at 1:0 = map(%1) [-x0] @a
+  %3 f32 (4, 6) at 2:0 = map(%1, %2) [x0 + x1] @b backward
 )";
 
 }  // namespace
@@ -47,14 +47,14 @@ TEST_CASE_FIXTURE(Fixture, "of a table in halves the rows that are read are join
   read(kRows);
   rewrite(true);
   expect(R"(
-    %1 f32 (4, 6) = persistent "table"
+    %1 f32 (4, 6) at none = persistent "table"
     %2 i32 (3) at 1:0 = persistent "ids"
     %5 bf16 (4, 6) at 7:128 = persistent "table, low"
     %6 u8 (4, 12) at 8:256 = persistent "table, rest"
     %7 bf16 (3, 6) = gather(%5, %2) @embed
     %8 u8 (3, 12) = gather(%6, %2) @embed
     %3 f32 (3, 6) = join_halves(%7, %8) @embed
-    %4 f32 (3, 6) at 2:0 = map(%3) [neg(x0)] @next
+    %4 f32 (3, 6) at 2:0 = map(%3) [-x0] @next
   )");
 }
 
@@ -62,13 +62,13 @@ TEST_CASE_FIXTURE(Fixture, "any other op gets all of it, and keeps it no longer"
   read(kReaders);
   rewrite(true);
   expect(R"(
-    %1 f32 (4, 6) = persistent "table"
+    %1 f32 (4, 6) at none = persistent "table"
     %4 bf16 (4, 6) at 7:128 = persistent "table, low"
     %5 u8 (4, 12) at 8:256 = persistent "table, rest"
     %6 f32 (4, 6) = join_halves(%4, %5) @a
-    %2 f32 (4, 6) at 1:0 = map(%6) [neg(x0)] @a
+    %2 f32 (4, 6) at 1:0 = map(%6) [-x0] @a
     %7 f32 (4, 6) = join_halves(%4, %5) @b backward
-    %3 f32 (4, 6) at 2:0 = map(%7, %2) [add(x0, x1)] @b backward
+    %3 f32 (4, 6) at 2:0 = map(%7, %2) [x0 + x1] @b backward
   )");
 }
 
