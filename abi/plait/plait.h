@@ -570,8 +570,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_sessi
  * are then made again before each launch that reads them, and generation reuses no prompts. Not
  * collective.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no such parameter; PLAIT_ERR_UNIMPLEMENTED when the
- * host cannot access the memory of the device, the parameter is distributed over ranks, or it is
- * split (precision.split_master): plait_session_read() works; PLAIT_ERR_STATE. Nothing changes.
+ * host cannot access the memory of the device (plait_session_view_of() of view.h shows it there),
+ * the parameter is distributed over ranks, or it is split (precision.split_master):
+ * plait_session_read() works for these; PLAIT_ERR_STATE. The session is unchanged.
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view(plait_session *session, const char *parameter,
                                                                     plait_dl_managed **out);

@@ -103,24 +103,12 @@ struct ManagedView {
   plait_dl_managed managed{};
 };
 
-plait_dl_managed* view_of(session::Session& s, const std::string& name) {
-  const plan::Parameter& p = s.parameter(name);
-  if (!s.host_visible())
-    fail(PLAIT_ERR_UNIMPLEMENTED,
-         "[capi] the device's memory is not visible to the host; read() copies it");
-  if (!plan::is_fully_local(s.plan(), p))
-    fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
-                                      "' lies in parts on several ranks, so there is no view of "
-                                      "it; read() puts it together");
-  if (p.is_split())
-    fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
-                                      "' lies as two halves of 16 bits (precision.split_master), "
-                                      "so there is no view of its f32; read() and write() copy it");
-  auto view = std::make_unique<View>();
-  view->arena = s.arena();
-  view->share = s.share_parameters();
-  view->shape.assign(p.shape.dims, p.shape.dims + p.shape.ndim);
-  view->strides.resize(view->shape.size());
+plait_dl_managed* managed(session::View view) {
+  auto made = std::make_unique<ManagedView>();
+  made->view = std::move(view);
+  const plait_shape& shape = made->view.shape;
+  made->shape.assign(shape.dims, shape.dims + shape.ndim);
+  made->strides.resize(made->shape.size());
   int64_t stride = 1;
   for (size_t i = made->shape.size(); i-- > 0; stride *= made->shape[i]) made->strides[i] = stride;
   plait_dl_managed& m = made->managed;

@@ -181,6 +181,18 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
         choice_option("residual", "\"f32\"", "f32|compute",
                       "with bf16 or f16, type of the residual stream that an embedding begins"),
         kResult),
+    key<&PrecisionConfig::tf32>(
+        bool_option("tf32", "false",
+                    "products of f32 round their operands to TF32, 10 bits of fraction, on devices "
+                    "whose tensor cores multiply them; sums stay f32. Others compute in f32"),
+        kResult),
+    key<&PrecisionConfig::tune>(
+        bool_option(
+            "tune", "false",
+            "a GPU measures the algorithms of each product when a session opens, and all "
+            "ranks take the fastest, in later sessions too (device.cache); other algorithms "
+            "round otherwise. false: the choice follows from shapes and library"),
+        kResult),
     key<&PrecisionConfig::products>(
         choice_option("products", "\"compute\"", "compute|fp8",
                       "what products of layers with weights multiply, forward and backward: "

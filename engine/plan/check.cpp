@@ -226,6 +226,16 @@ void check_split_master(config::Experiment& e, config::Problems& problems) {
   p.split_master = false;
 }
 
+void check_products(config::Experiment& e, config::Problems& problems) {
+  config::PrecisionConfig& p = e.precision;
+  if (p.products != "fp8" || p.compute != "f64") return;
+  problems.add(origin_of(e, "precision.products"), "precision.products",
+               "is \"fp8\" with compute = \"f64\", expected \"compute\": products of 8-bit floats "
+               "leave nothing of f64",
+               "set compute = \"bf16\", or leave out products");
+  p.products = "compute";
+}
+
 void warn_ignored(const config::Experiment& e, Log* log) {
   if (!log) return;
   const auto warn = [&](const std::string& key, const std::string& why) {
@@ -237,7 +247,7 @@ void warn_ignored(const config::Experiment& e, Log* log) {
   if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
   if (t.data > 1 && t.zero == 3 && e.precision.split_master)
-    warn("precision.split_master", "with topology.zero = 3 there are no copies of weights");
+    warn("precision.split_master", "with topology.zero = 3 there are no copies of trained weights");
   if (e.dataset("eval") || e.generate.only) return;
   if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
   for (const config::ModelConfig& model : e.models)

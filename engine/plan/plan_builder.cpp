@@ -223,8 +223,8 @@ std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
 }
 
 void PlanBuilder::choose_inputs(config::Problems& problems) {
-  if (context_.rank == 0) warn_ignored(draft_.experiment, context_.log);
   choose_grid(draft_, context_, problems);
+  if (context_.rank == 0) warn_ignored(draft_.experiment, context_.log);
   choose_device(draft_, context_, problems);
   open_datasets(draft_, context_, problems);
   count_steps(draft_, context_);
@@ -233,6 +233,7 @@ void PlanBuilder::choose_inputs(config::Problems& problems) {
 void PlanBuilder::declare_results(config::Problems& problems) {
   check_master(draft_.experiment, problems);
   check_split_master(draft_.experiment, problems);
+  check_products(draft_.experiment, problems);
   draft_.precision = precision_of(draft_.experiment.precision);
   draft_.scalars = draft_.storage.add_flat("scalars", Category::kInputs, draft_.precision.scalar);
   declare_models(draft_, problems);

@@ -5,15 +5,19 @@
 namespace plait::plan {
 
 Precision precision_of(const config::PrecisionConfig& config) {
-  if (config.compute == "f32") return {};
-  if (config.compute == "f64") return {PLAIT_F64, PLAIT_F64, PLAIT_F64, PLAIT_F64, PLAIT_F64};
-  Precision mixed;
-  mixed.low_residual = config.residual == "compute";
-  if (config.compute == "bf16") mixed.low = PLAIT_BF16;
-  mixed.low_weights = !config.master;
-  mixed.split = config.split_master;
-  if (config.compute == "f16") mixed.low = PLAIT_F16;
-  if (mixed.is_mixed()) return mixed;
+  Precision p;
+  p.tf32 = config.tf32;
+  if (config.compute == "f32") return p;
+  if (config.compute == "f64") {
+    p.compute = p.parameter = p.gradient = p.state = p.scalar = PLAIT_F64;
+    return p;
+  }
+  p.low_residual = config.residual == "compute";
+  if (config.compute == "bf16") p.low = PLAIT_BF16;
+  p.low_weights = !config.master;
+  p.split = config.split_master;
+  if (config.compute == "f16") p.low = PLAIT_F16;
+  if (p.is_mixed()) return p;
   fail_config("[plan] precision.compute is '" + config.compute +
               "', expected \"f32\", \"f64\", "
               "\"bf16\" or \"f16\"");

@@ -22,6 +22,7 @@ struct Precision {
   // So are parameters of two or more dimensions, which then are kept in no other type: updates are
   // rounded, see round_weights.hpp.
   bool low_weights = false;
+  bool tf32 = false;  // products of f32 are computed in TF32 where the device can
   // Parameters that have copies of that type lie in two halves, see halves.hpp.
   bool split = false;
   bool is_mixed() const { return low != 0; }

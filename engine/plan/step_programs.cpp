@@ -7,6 +7,7 @@
 #include <map>
 
 #include "engine/plan/collectives.hpp"
+#include "engine/plan/float8.hpp"
 #include "engine/plan/halves.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
@@ -184,7 +185,8 @@ void finish_casts(const Plan& plan, TracedStep& w) {
   if (plan.precision.low_weights) program::widen_rows(*w.graph);
 }
 
-// A copy of the traced graph, whose parameters and factors of losses are bound to this plan's memory.
+// A copy of the traced graph, whose parameters and factors of losses are bound to this plan's
+// memory.
 std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
   auto graph = std::make_unique<Graph>(tracer.graph());
   for (const Parameter& p : plan.parameters)

@@ -17,9 +17,11 @@ using Segments = std::vector<ElfW(Phdr)>;
 struct Image {
   const ElfW(Dyn) * dynamic = nullptr;  // by which it is found
   uintptr_t base = 0;
-  Segments segments;
+  const ElfW(Phdr) * headers = nullptr;  // (n), in memory as long as the library
+  size_t n = 0;
 };
 
+// The loader holds a lock meanwhile: nothing is allocated here.
 int find_image(dl_phdr_info* info, size_t, void* wanted) {
   Image& image = *static_cast<Image*>(wanted);
   for (size_t i = 0; i < info->dlpi_phnum; ++i) {
@@ -27,7 +29,8 @@ int find_image(dl_phdr_info* info, size_t, void* wanted) {
     if (p.p_type != PT_DYNAMIC) continue;
     if (info->dlpi_addr + p.p_vaddr != reinterpret_cast<uintptr_t>(image.dynamic)) continue;
     image.base = info->dlpi_addr;
-    image.segments.assign(info->dlpi_phdr, info->dlpi_phdr + info->dlpi_phnum);
+    image.headers = info->dlpi_phdr;
+    image.n = info->dlpi_phnum;
     return 1;
   }
   return 0;
@@ -82,10 +85,9 @@ bool Library::is_loaded_from(std::span<const std::byte> file) const {
   Image image;
   image.dynamic = map->l_ld;
   const Segments expected = segments_of(file);
-  if (dl_iterate_phdr(find_image, &image) == 0 || expected.size() != image.segments.size())
-    return false;
+  if (dl_iterate_phdr(find_image, &image) == 0 || expected.size() != image.n) return false;
   // The same segments are in memory, so their bytes can be read there.
-  if (std::memcmp(expected.data(), image.segments.data(), expected.size() * sizeof(ElfW(Phdr))))
+  if (std::memcmp(expected.data(), image.headers, expected.size() * sizeof(ElfW(Phdr))))
     return false;
   const bool rewritten = has_text_relocations(image.dynamic);
   for (const ElfW(Phdr) & p : expected) {

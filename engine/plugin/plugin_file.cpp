@@ -116,6 +116,7 @@ PluginFile::~PluginFile() {
 
 void PluginFile::check_permissions() const {
   const std::string own = folder_of(real_path_), engine = engine_folder();
+  if (own != "/") check_folder_above(path_, "/", entry_at("/"), contains("/", engine));
   for (size_t end = 0; end < own.size();) {
     end = std::min(own.find('/', end + 1), own.size());
     const std::string folder = own.substr(0, std::max<size_t>(end, 1));

@@ -5,8 +5,9 @@
 // that computes on the host each program is one graph, whose launch runs its kernels and
 // collectives one by one. On a device that records, launches with no host write between them form a
 // unit, which is one graph unless some of its calls need the host at each launch: kernels that work
-// on the host, collectives of host memory, messages, and collectives that start in one unit and end
-// in another. Those split the graph.
+// on the host, collectives of host memory, messages, collectives that start in one unit and end in
+// another, and on a device whose launches make the calls anew all collectives. Those split the
+// graph.
 #pragma once
 
 #include <functional>

@@ -47,7 +47,7 @@ Feeder::Source Feeder::whole(const void* data) const {
 void Feeder::set_batch(const data::Batch& batch) {
   // A rank whose programs read no samples gets none.
   for (size_t i = 0; i < feed_.fields.size(); ++i)
-    batch_[i] = whole(batch.fields[feed_.fields[i].index]);
+    batch_[i] = whole(batch.fields.empty() ? nullptr : batch.fields[feed_.fields[i].index]);
   weight_ = whole(batch.weight);
 }
 
@@ -96,7 +96,7 @@ bool in_host_memory(const plait_dl_tensor& t) {
 
 bool Feeder::on_device(const plait_dl_tensor& t) const {
   const plait_dl_device own = device_.dl_device();
-  return !in_host_memory(t) && t.device.type == own.type && t.device.id == own.id;
+  return own.type != 0 && !in_host_memory(t) && t.device.type == own.type && t.device.id == own.id;
 }
 
 void Feeder::check_place(const plait_dl_tensor& t, const std::string& where) const {

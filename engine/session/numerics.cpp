@@ -158,6 +158,7 @@ void NumericsGuard::fail(const StepResult& r, const std::string& saved, bool nex
   // again and check every result. All ranks run all of it, because it contains collectives. If the
   // next step is in flight the inputs are overwritten, and running that step again would apply it
   // twice.
+  next_launched = c_.on_any_rank(next_launched);
   const std::string op = next_launched ? "" : first_non_finite();
   fail_collective(
       PLAIT_ERR_NUMERIC,

@@ -42,9 +42,10 @@ class RankContext {
   int32_t rank() const { return rank_; }
   int32_t size() const { return size_; }
 
-  // Connects the groups, once the device is known and that of every rank is the same. nullptr when
-  // there is nothing to exchange. Errors: PLAIT_ERR_PEER naming two devices that differ.
+  // Connects the groups, once the device is known. nullptr when there is nothing to exchange.
   runtime::Communicators* connect(const runtime::Device& device, Log& log);
+  // Of all ranks, which have met. Errors: PLAIT_ERR_PEER naming two devices that differ.
+  void compare_devices(const runtime::Device& device);
 
   runtime::Communicators* communicators() const { return communicators_.get(); }
 
@@ -73,8 +74,7 @@ class RankContext {
   [[noreturn]] void fail_on_all_ranks(const std::string& where, const Error& e);
 
  private:
-  void compare_devices(const runtime::Device& device);
-  std::unique_ptr<runtime::Control> connect_control(const runtime::Job& job, Log& log) const;
+  std::unique_ptr<runtime::Control> connect_control(const Settings& settings, Log& log) const;
   std::string end_reason() const;
 
   std::shared_ptr<const plan::Plan> plan_;

@@ -15,6 +15,15 @@ namespace {
 
 constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 
+// Behind the identities: not every rank knows the content of the data.
+void compare_contents(SessionContext& c) {
+  std::vector<std::vector<std::string>> of_ranks;
+  for (const std::string& one : c.ranks.all_gather(join(contents_of(c.plan), "/")))
+    of_ranks.push_back(split(one, '/'));
+  if (const std::string text = differing_contents(c.plan, of_ranks); !text.empty())
+    fail_collective(PLAIT_ERR_PEER, text);
+}
+
 // Opens the run directory and the checkpoint to resume from, as the settings say.
 std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
   Resume mode = c.settings.resume;
@@ -71,7 +80,12 @@ void resume(SessionParts& parts) {
     c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
   const std::string path = c.ranks.broadcast(found ? found->path() : "");
   if (c.keeps_files) open_rank_metrics(c, folder);
-  if (path.empty()) return;
+  if (path.empty()) {
+    // An earlier process may have ended before its first checkpoint: its steps are made again.
+    if (c.run_files && c.run_files->metrics().continues())
+      c.run_files->metrics().resume(0, unix_seconds());
+    return;
+  }
   if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
   parts.checkpoints.restore(*found);
   c.state.resumed_from = path;
@@ -90,6 +104,8 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       log.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
                      g.backend.c_str()));
   c.on_all_ranks("opening the session", [&] {
+    c.ranks.compare_devices(c.executor.device());
+    compare_contents(c);
     parts_->parameters.initialize();
     c.state.begin_lineage();
     resume(*parts_);
@@ -116,7 +132,8 @@ void Session::predict(const std::vector<HostField>& fields, const std::vector<Pr
 }
 bool Session::any_rank(bool own) {
   SessionContext& c = parts_->context;
-  return c.on_all_ranks("agreement", [&] { return c.on_any_rank(own); });
+  parts_->steps.drain();  // its own agreements come first, on every rank
+  return c.on_all_ranks("any_rank()", [&] { return c.on_any_rank(own); });
 }
 TokenRunner& Session::token_runner() {
   if (!parts_->tokens)

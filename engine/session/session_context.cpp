@@ -19,7 +19,7 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
       settings(std::move(wanted)),
       log(to),
       files(on),
-      ranks(owned_plan, settings.job, log),
+      ranks(owned_plan, settings, log),
       executor(abort_on_error(
           "opening the session",
           [this] {

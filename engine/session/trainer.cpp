@@ -87,6 +87,10 @@ void Trainer::log_step(const StepResult& r) {
   show_progress(r, elapsed);
 }
 
+void Trainer::warn(const std::string& text) {
+  if (!text.empty()) c_.log.warn(text);
+}
+
 void Trainer::add_more(std::string_view name, std::string_view tag, double value) {
   more_.push_back({name, value});
   more_tags_.push_back(tag);
@@ -455,6 +459,7 @@ StepResult Trainer::loop() {
     const int64_t steps = experiment_.checkpoint.every;
     if (saves || (steps > 0 && r.step % steps == 0)) save(r, true);
   }
+  warn(slow_ops_.give_up());
   if (r.step < total && !r.finished) stop(r);
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, false);

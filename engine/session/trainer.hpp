@@ -81,6 +81,7 @@ class Trainer {
   std::optional<SavedCheckpoint> not_saved_;  // the newest save, if it failed
   bool copies_;                               // periodic saves are written from a copy
   Stragglers stragglers_;
+  SlowOps slow_ops_;
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };

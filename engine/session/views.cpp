@@ -23,6 +23,10 @@ Place parameter(const SessionContext& c, const Parameters& parameters, const std
     fail(PLAIT_ERR_UNIMPLEMENTED, "[session] parameter '" + name +
                                       "' lies in parts on several ranks, so there is no view of "
                                       "it; read() puts it together");
+  if (p.is_split())
+    fail(PLAIT_ERR_UNIMPLEMENTED, "[session] parameter '" + name +
+                                      "' lies as two halves of 16 bits (precision.split_master), "
+                                      "so there is no view of its f32; read() and write() copy it");
   return {p.value, p.shape};
 }
 
@@ -31,9 +35,10 @@ std::vector<std::pair<std::string, Place>> results_of(const plan::Plan& plan) {
   const plait_shape scalar = program::make_shape(plan.results.dtype, {});
   std::vector<std::pair<std::string, Place>> all;
   const auto add = [&](const std::string& name, plan::BufferRef at, const plait_shape& shape) {
-    if (at.segment >= 0) all.push_back({name, {at, shape}});  // else no step computes it
+    all.push_back({name, {at, shape}});
   };
   for (const plan::Model& m : plan.models) {
+    if (!m.trained) continue;  // no step computes its loss
     add(m.name + ".loss", m.loss, scalar);
     add(m.name + ".grad_norm", m.norm, scalar);
   }

@@ -16,8 +16,11 @@ void need_halves(const plait_shape& x, const plait_shape& high, const plait_shap
 }  // namespace
 
 plait_shape low_shape(plait_shape high) {
-  need(high.ndim >= 1, "needs a dimension at least, found " + text(high));
   high.dtype = PLAIT_U8;
+  if (high.ndim == 0) {  // of a scalar
+    high.ndim = 1;
+    high.dims[0] = 1;
+  }
   high.dims[high.ndim - 1] *= kLowBytes;
   return high;
 }

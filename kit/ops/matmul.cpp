@@ -4,7 +4,7 @@ namespace plait::kit {
 namespace {
 
 constexpr plait_option kAll[] = {kMatmulAttrs[0], kMatmulAttrs[1], kMatmulAttrs[2], kMatmulFolds[0],
-                                 kMatmulFolds[1], kMatmulFolds[2], kMatmulFolds[4]};
+                                 kMatmulFolds[1], kMatmulFolds[2], kMatmulFolds[5]};
 
 Matmul attributes(const plait_op_desc& d) {
   const AttrReader attrs(d, kAll);

@@ -26,6 +26,7 @@ inline constexpr plait_option kMatmulFolds[] = {
         "any|input_weight|gradient_weight|weight_gradient|input_gradient|gradient_input",
         "of a layer with a weight: what a and b are; a mark for later passes, which means "
         "nothing to kernels"),
+    bool_option("tf32", "false", "a and b, of f32, are rounded to 10 bits of fraction when read"),
 };
 
 struct Matmul {

@@ -217,6 +217,7 @@ class ColumnDataset {
   }
 
   std::string part_, source_;
+  const bool metadata_;
   int64_t n_ = 0;
   std::deque<std::string> names_;
   std::vector<plait_field> fields_;

@@ -247,7 +247,7 @@ AT(plait_device_info, by_calls, 56);
 AT(plait_device_info, reserved2, 60);
 
 SIZE(plait_device_item, 240);
-SIZE(plait_dataset_item, 88);
+SIZE(plait_dataset_item, 96);
 AT(plait_dataset_item, text_of, 72);
 AT(plait_dataset_item, read_epoch, 80);
 AT(plait_dataset_item, open_metadata, 88);

@@ -112,7 +112,7 @@ BREAKS = [
      "PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_close(plait_plan *plan);", "plait_plan_close names no errors"),
     ("option.h", "Errors: PLAIT_ERR_INVALID for an undeclared name", "Fails for an undeclared name", "get_bool names no errors"),
     ("build.h", "Errors: PLAIT_ERR_MEMORY. */", "*/", "constant names no errors"),
-    ("comm.h", "Errors: PLAIT_ERR_PEER as from finish(), each time.", "", "status names no errors"),
+    ("comm.h", "Errors: PLAIT_ERR_PEER as from finish(), each time; it may be the cause of an error that says", "", "status names no errors"),
     ("device.h", "Errors: PLAIT_ERR_DEVICE. The event is not recorded.", "Fails.", "event_record names no errors"),
     ("op.h", "Errors: any error of `b` unchanged; PLAIT_ERR_UNIMPLEMENTED for", "Errors: for", "gradient has no PLAIT_ERR_* code"),
     ("dataset.h", "Errors: PLAIT_ERR_IO when a file", "Errors when a file", "read names no errors"),

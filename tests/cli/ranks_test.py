@@ -147,7 +147,7 @@ class Local(Ranks):
         self.assertIn("starting 2 ranks", self.expect(0, *words, "--ranks", 2).err)
         self.assertNotIn("starting", self.expect(0, *words, "--ranks", 1).err)
         self.fails(2, ("run", "t.toml", "topology.data=0", "topology.tensor=2", "topology.pipeline=2", "--ranks", 6),
-                   "topology.data is to follow from the number of ranks, but pipeline = 2 and tensor = 2 make 4, which does not divide "
+                   "topology.data: is to follow from the number of ranks, but pipeline = 2 and tensor = 2 make 4, which does not divide "
                    "the 6 ranks that were started", "start 4 or 8")
         self.fails(2, ("check", "t.toml", "topology.data=0", "topology.tensor=0"),
                    "topology.tensor", "only one axis can follow from the number of ranks, and topology.data is 0, too")

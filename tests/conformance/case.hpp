@@ -84,6 +84,7 @@ void add_random_cases(std::vector<Case>& out);
 void add_attention_cases(std::vector<Case>& out);
 void add_attention_cached_cases(std::vector<Case>& out);
 void add_quantized_cases(std::vector<Case>& out);
+void add_float8_cases(std::vector<Case>& out);
 void add_halves_cases(std::vector<Case>& out);
 
 }  // namespace conformance

@@ -21,7 +21,7 @@ def commands(plait, quick):
     again = {
         name: [f"{name}.py", "--check"]
         for name in ("make_golden", "golden_families", "golden_greedy", "golden_hf",
-                     "golden_tokenizers", "golden_chat", "golden_images")
+                     "golden_tokenizers", "golden_chat", "golden_images", "golden_float8")
     }
     return again | {
         "check_hf": ["check_hf.py", plait, *(["--models", "9"] if quick else [])],

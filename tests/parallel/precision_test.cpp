@@ -83,7 +83,8 @@ TEST_SUITE("precision") {
 
   // One rank and several round in different places: sums of ranks are f32, terms are not.
   TEST_CASE("bf16 on any layout is near one rank in bf16, and all ranks see the same") {
-    constexpr double kNear = 0.02;
+    // Biases are small sums of gradients, which products of bf16 in attention round once more.
+    constexpr double kNear = 0.03;
     const Folder folder;
     for (const std::string& toml :
          {transformer_model(folder), vocabulary_model(folder, 13), deep_model(folder)}) {

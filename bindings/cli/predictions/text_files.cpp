@@ -35,6 +35,8 @@ class Numbers {
     }
     const double v = values_[i];
     if (!std::isfinite(v)) return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+    if (dtype_ == "i32" || dtype_ == "u8" || dtype_ == "bool")
+      return std::to_string(static_cast<int64_t>(v));
     return dtype_ == "f64" ? shortest(v) : shortest(static_cast<float>(v));
   }
   // The place of the largest; nullopt: one is not a number.

@@ -141,7 +141,11 @@ void Prediction::choose(const Json& outputs, const FedSamples& samples) {
   std::vector<std::string> wanted = arguments_.outputs, known;
   for (const Json& o : outputs) known.push_back(o.at("name"));
   if (wanted.empty()) std::copy_if(known.begin(), known.end(), std::back_inserter(wanted), is_last);
-  for (const std::string& name : wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const std::string& name = wanted[i];
+    if (std::find(wanted.begin(), wanted.begin() + static_cast<ptrdiff_t>(i), name) !=
+        wanted.begin() + static_cast<ptrdiff_t>(i))
+      continue;  // named twice
     const auto at = std::find(known.begin(), known.end(), name);
     if (at == known.end()) {
       std::string all;

@@ -76,7 +76,9 @@ std::string encode(const JoinInfo& join_info) {
   std::string secret = hex(join_info.secret);
   const kit::WipeAtEnd wipe(secret);
   text.reserve(text.size() + secret.size() + 1);
-  return text + secret + "\n";
+  text += secret;
+  text += '\n';
+  return text;
 }
 
 JoinInfo decode_join_info(const std::string& path, const std::string& text) {

@@ -77,7 +77,11 @@ class ArrayDataset : public data::ColumnDataset {
 
 class Npy : public ArrayDataset {
  public:
-  Npy(const Host&, const Options& o) : ArrayDataset("data.npy") {
+  Npy(const Host&, const Options& o) : Npy(o, false) {}
+  Npy(const Host&, const Options& o, MetadataOnly) : Npy(o, true) {}
+
+ private:
+  Npy(const Options& o, bool metadata) : ArrayDataset("data.npy", metadata) {
     note_source(std::string(o.text("input")));
     open(o, "input", PLAIT_FIELD_INPUT);
     if (!o.text("target").empty()) open(o, "target", PLAIT_FIELD_TARGET);

@@ -119,11 +119,11 @@ class Split {
 
   void keep_texts(const Options& o, std::string_view part) {
     const plait_dataset_info& whole = whole_.info();
-    // The samples of one file are the same whichever columns of it are read.
+    // As many samples of one file are the same, whichever columns of it are read.
     const char* file = whole_.text_of(0, PLAIT_TEXT_SOURCE, 0);
     texts_[0] =
-        file ? file
-             : std::to_string(whole.n_samples) + " samples " + std::to_string(whole.fingerprint);
+        std::to_string(whole.n_samples) + " samples " +
+        (file ? std::string("of ") + file : std::to_string(whole.fingerprint));
     texts_[1] = "validation = " + text_of_share(o.real("validation")) +
                 ", test = " + text_of_share(o.real("test")) +
                 ", seed = " + std::to_string(o.integer("seed")) + ", by = \"" +

@@ -92,8 +92,12 @@ void multiply_one(const Product& p, int64_t batch) {
   const int64_t m = p.m(), n = p.n(), k = p.k();
   const bool ta = p.operation.transpose_a != CUBLAS_OP_N;
   const bool tb = p.operation.transpose_b != CUBLAS_OP_N;
-  const std::vector<T> a = rows_of<T>(p.a_data, p.a, batch, m, k, ta);
-  const std::vector<T> b = rows_of<T>(p.b_data, p.b, batch, n, k, !tb);
+  std::vector<T> a = rows_of<T>(p.a_data, p.a, batch, m, k, ta);
+  std::vector<T> b = rows_of<T>(p.b_data, p.b, batch, n, k, !tb);
+  if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
+    cut_to_tf32(a);
+    cut_to_tf32(b);
+  }
   double scales = 1;
   for (const void* s : {p.operation.scale_a, p.operation.scale_b})
     if (s) scales *= *static_cast<const float*>(s);

@@ -89,6 +89,8 @@ TEST_CASE("problems name the key, the place and the way out") {
        "given twice, here and as model.loss"},
       {"loss weight", "weight = 2", "weigth = 2",
        "loss.weigth: unknown key 'weigth' (did you mean 'weight'?)"},
+      {"words of a key", "epochs = 4", "epochs = 4\nrng_seed = 2",
+       "run.rng_seed: unknown key 'rng_seed' (did you mean 'seed'?)"},
       {"optimizer", "\"descent\"", "\"descend\"",
        "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
       {"rate", "learning_rate = 0.1", "learning_rate = -1",

@@ -47,13 +47,29 @@ TEST_CASE("the role of each key of a section") {
       if (role_of(s.options[i]) == KeyRole::kResult) result.push_back(key);
       if (role_of(s.options[i]) == KeyRole::kPerRank) per_rank.push_back(key);
     }
-  CHECK(result == std::vector<std::string>{
-                      "run.seed", "batch.global", "precision.compute", "precision.master",
-                      "precision.residual", "precision.scale.initial", "precision.scale.window",
-                      "precision.scale.hysteresis", "precision.scale.consecutive",
-                      "precision.scale.min", "precision.scale.factor"});
+  CHECK(result == std::vector<std::string>{"run.seed",
+                                           "batch.global",
+                                           "precision.compute",
+                                           "precision.master",
+                                           "precision.split_master",
+                                           "precision.residual",
+                                           "precision.tf32",
+                                           "precision.tune",
+                                           "precision.products",
+                                           "precision.scale.initial",
+                                           "precision.scale.window",
+                                           "precision.scale.hysteresis",
+                                           "precision.scale.consecutive",
+                                           "precision.scale.min",
+                                           "precision.scale.factor",
+                                           "precision.fp8.scaling",
+                                           "precision.fp8.forward",
+                                           "precision.fp8.grad_input",
+                                           "precision.fp8.grad_weight",
+                                           "precision.fp8.except"});
   CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.device_timeout",
-                                             "run.log_every", "run.peak_tflops", "run.progress",
+                                             "run.log_every", "run.rank_metrics",
+                                             "run.metrics_ranks", "run.peak_tflops", "run.progress",
                                              "wandb.write", "wandb.project", "wandb.entity",
                                              "wandb.group", "plugins.paths", "plugins.allow"});
   const auto of = [](const OptionView& keys, const char* name) {

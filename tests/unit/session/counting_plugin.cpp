@@ -59,7 +59,7 @@ plait_error* open_plugin(const plait_host* h, const char*, void** state) {
   return plait::detail::guard(plait::detail::maker(h), [&] {
     static const auto counted = plait::dataset<Counted>("counted", "counts");
     static const auto described = plait::dataset<Described>("described", "counts");
-    static const auto sum = plait::layer<build_sum>("test.sum", "adds");
+    static const auto sum = plait::layer<build_sum>("test.sum", "adds", {}, 2, 2);
     const plait::Host host(h);
     host.add(sum);
     host.add(counted);

@@ -69,8 +69,8 @@ inline double attention_nanoseconds(const kit::Attention& a, int products) {
 }
 
 // Direction: takes() a call, parse() of the op, floats() of scratch for a thread, number of
-// units(), kProducts, bind() of the operands behind the optional inputs, pick(), the function that computes
-// units [first, last), and how(), for the text of select().
+// units(), kProducts, bind() of the operands behind the optional inputs, pick(), the function that
+// computes units [first, last), and how(), for the text of select().
 template <class Direction>
 class CpuAttention {
  public:

@@ -20,15 +20,21 @@ namespace {
 
 using dnnl::memory;
 
+// The most threads that a region of the calling thread gets. Inside of a parallel region, as of a
+// host that trains in one, oneDNN uses one.
+int granted_threads(int threads) {
+  return omp_in_parallel() ? 1 : std::min(threads, omp_get_thread_limit());
+}
+
 // oneDNN takes the number of threads from the calling thread's OpenMP setting, both when it
 // prepares and when it runs. It divides the work among the threads for which it prepared, and what a
-// region of fewer threads leaves out stays unwritten. So it prepares for no more than OpenMP's limit,
+// region of fewer threads leaves out stays unwritten. So it prepares for no more than are granted,
 // and OMP_DYNAMIC, which lets a busy machine grant fewer, must not reach it.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads)
       : before_(omp_get_max_threads()), dynamic_(omp_get_dynamic() != 0) {
-    set(std::min(threads, omp_get_thread_limit()));
+    set(granted_threads(threads));
     if (dynamic_) omp_set_dynamic(0);
   }
   ~ThreadLimit() {
@@ -107,6 +113,7 @@ class OneDnnMatmul final : public MatmulKernel {
  public:
   explicit OneDnnMatmul(const MatmulDesc& desc)
       : desc_(desc),
+        threads_(granted_threads(desc.threads)),
         engine_(dnnl::engine::kind::cpu, 0),
         stream_(engine_),
         description_(describe(desc, engine_)),
@@ -122,9 +129,9 @@ class OneDnnMatmul final : public MatmulKernel {
   }
 
   void run(const MatmulArgs& args) const override {
-    const ThreadLimit limit(desc_.threads);
+    const ThreadLimit limit(threads_);
     const std::array<const void*, 5> data = {args.a, args.b, args.c, args.workspace, args.bias};
-    bool done = true;
+    bool done = granted_threads(threads_) == threads_;
     for (size_t i = 0; i < count_; ++i) {
       // Uses the C functions, because the C++ ones build a map for each call. Inputs are only read.
       done = done && dnnl_memory_set_data_handle(operands_[i].memory, const_cast<void*>(data[i])) ==
@@ -132,7 +139,8 @@ class OneDnnMatmul final : public MatmulKernel {
     }
     done = done && dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(count_),
                                           operands_.data()) == dnnl_success;
-    // Out of memory inside the library: slow but correct.
+    // Out of memory inside the library, or in a region that it was not prepared for: slow but
+    // correct.
     if (!done && desc_.half_a != Half::none) {
       matmul_plain_bf16(desc_, args);
     } else if (!done) {
@@ -165,6 +173,7 @@ class OneDnnMatmul final : public MatmulKernel {
   }
 
   const MatmulDesc desc_;
+  const int threads_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   dnnl::matmul::primitive_desc description_;
