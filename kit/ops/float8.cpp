@@ -5,7 +5,8 @@
 namespace plait::kit {
 namespace {
 
-constexpr plait_option kAll[] = {kMatmulAttrs[2], kMatmulFolds[0], kMatmulFolds[1]};
+// What kernels read.
+constexpr plait_option kRead[] = {kMatmulBias, kMatmulActivation, kMatmulAccumulate};
 
 void read_rows(const plait_shape& x, int64_t& rows, int64_t& columns) {
   need_floats(x, "x");
@@ -86,7 +87,7 @@ QuantizeF8 parse_quantize_f8(const plait_op_desc& d) {
 }
 
 MatmulF8 parse_matmul_f8(const plait_op_desc& d) {
-  const AttrReader attrs(d, kAll);
+  const AttrReader attrs(d, kRead);
   MatmulF8 p;
   p.bias = attrs.flag("bias");
   p.accumulate = attrs.flag("accumulate");

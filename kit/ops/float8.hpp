@@ -19,9 +19,10 @@ inline constexpr plait_option kQuantizeF8Attrs[] = {
     choice_option("format", "\"e4m3\"", "e4m3|e5m2", "the type of q"),
     bool_option("transpose", "false", "q is x transposed, a matrix; most is of its columns"),
 };
-inline constexpr plait_option kMatmulF8Attrs[] = {kMatmulAttrs[2]};  // bias
+inline constexpr plait_option kMatmulF8Attrs[] = {kMatmulBias};
 // What rewrites fold in behind the product.
-inline constexpr plait_option kMatmulF8Folds[] = {kMatmulFolds[0], kMatmulFolds[1], kResultType};
+inline constexpr plait_option kMatmulF8Folds[] = {kMatmulActivation, kMatmulAccumulate,
+                                                  kResultType};
 
 // What shares a number: all elements, or those of a row or column.
 enum class ScaleOf { kTensor, kRows, kColumns };

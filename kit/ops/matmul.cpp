@@ -3,11 +3,13 @@
 namespace plait::kit {
 namespace {
 
-constexpr plait_option kAll[] = {kMatmulAttrs[0], kMatmulAttrs[1], kMatmulAttrs[2], kMatmulFolds[0],
-                                 kMatmulFolds[1], kMatmulFolds[2], kMatmulFolds[5]};
+// What kernels read.
+constexpr plait_option kRead[] = {kMatmulTransposeA, kMatmulTransposeB, kMatmulBias,
+                                  kMatmulActivation, kMatmulAccumulate, kMatmulSquares,
+                                  kMatmulTf32};
 
 Matmul attributes(const plait_op_desc& d) {
-  const AttrReader attrs(d, kAll);
+  const AttrReader attrs(d, kRead);
   Matmul p;
   p.bias = attrs.flag("bias");
   p.accumulate = attrs.flag("accumulate");

@@ -6,28 +6,34 @@
 
 namespace plait::kit {
 
-inline constexpr plait_option kMatmulAttrs[] = {
-    bool_option("transpose_a", "false", "a lies transposed: (.., k, m)"),
-    bool_option("transpose_b", "false", "b lies transposed: (.., n, k)"),
-    bool_option("bias", "false", "a third input (n) is added to each row"),
-};
-// What rewrites fold in behind the product; no program is written with them.
-inline constexpr plait_option kMatmulFolds[] = {
+inline constexpr plait_option kMatmulTransposeA =
+    bool_option("transpose_a", "false", "a lies transposed: (.., k, m)");
+inline constexpr plait_option kMatmulTransposeB =
+    bool_option("transpose_b", "false", "b lies transposed: (.., n, k)");
+inline constexpr plait_option kMatmulBias =
+    bool_option("bias", "false", "a third input (n) is added to each row");
+inline constexpr plait_option kMatmulActivation =
     choice_option("activation", "\"none\"", "none|relu|tanh|sigmoid|gelu|gelu_tanh|silu",
-                  "y is this function of the above"),
-    bool_option(
-        "accumulate", "false",
-        "a last input of y's shape is added; y is its memory. Excludes bias and activation"),
+                  "y is this function of the above");
+inline constexpr plait_option kMatmulAccumulate = bool_option(
+    "accumulate", "false",
+    "a last input of y's shape is added; y is its memory. Excludes bias and activation");
+inline constexpr plait_option kMatmulSquares =
     bool_option("squares", "false",
-                "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
-    kResultType,
-    choice_option(
-        "operands", "\"any\"",
-        "any|input_weight|gradient_weight|weight_gradient|input_gradient|gradient_input",
-        "of a layer with a weight: what a and b are; a mark for later passes, which means "
-        "nothing to kernels"),
-    bool_option("tf32", "false", "a and b, of f32, are rounded to 10 bits of fraction when read"),
-};
+                "a second output, a scalar: the sum of the squares of y. Excludes the other three");
+inline constexpr plait_option kMatmulOperands = choice_option(
+    "operands", "\"any\"",
+    "any|input_weight|gradient_weight|weight_gradient|input_gradient|gradient_input",
+    "of a layer with a weight: what a and b are; a mark for later passes, which means "
+    "nothing to kernels");
+inline constexpr plait_option kMatmulTf32 =
+    bool_option("tf32", "false", "a and b, of f32, are rounded to 10 bits of fraction when read");
+
+inline constexpr plait_option kMatmulAttrs[] = {kMatmulTransposeA, kMatmulTransposeB, kMatmulBias};
+// What rewrites fold in behind the product; no program is written with them.
+inline constexpr plait_option kMatmulFolds[] = {kMatmulActivation, kMatmulAccumulate,
+                                                kMatmulSquares,    kResultType,
+                                                kMatmulOperands,   kMatmulTf32};
 
 struct Matmul {
   int64_t batch = 1, m = 0, n = 0, k = 0;

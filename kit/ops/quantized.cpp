@@ -3,7 +3,8 @@
 namespace plait::kit {
 namespace {
 
-constexpr plait_option kAll[] = {kMatmulAttrs[2], kMatmulFolds[0], kMatmulFolds[1]};
+// What kernels read.
+constexpr plait_option kRead[] = {kMatmulBias, kMatmulActivation, kMatmulAccumulate};
 
 void need_numbers(const plait_shape& q) {
   need(q.dtype == PLAIT_U8 && q.ndim == 2,
@@ -33,7 +34,7 @@ Quantize parse_quantize(const plait_op_desc& d) {
 }
 
 MatmulQuantized parse_matmul_quantized(const plait_op_desc& d) {
-  const AttrReader attrs(d, kAll);
+  const AttrReader attrs(d, kRead);
   MatmulQuantized p;
   p.bias = attrs.flag("bias");
   p.accumulate = attrs.flag("accumulate");

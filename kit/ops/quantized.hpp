@@ -17,9 +17,9 @@ inline constexpr int64_t quant_blocks(int64_t columns) {
   return (columns + kQuantBlock - 1) / kQuantBlock;
 }
 
-inline constexpr plait_option kMatmulQuantizedAttrs[] = {kMatmulAttrs[2]};  // bias
+inline constexpr plait_option kMatmulQuantizedAttrs[] = {kMatmulBias};
 // What rewrites fold in behind the product.
-inline constexpr plait_option kMatmulQuantizedFolds[] = {kMatmulFolds[0], kMatmulFolds[1],
+inline constexpr plait_option kMatmulQuantizedFolds[] = {kMatmulActivation, kMatmulAccumulate,
                                                          kResultType};
 
 struct Quantize {
