@@ -5,9 +5,6 @@
 namespace plait::kit {
 namespace {
 
-// What kernels read.
-constexpr plait_option kRead[] = {kMatmulBias, kMatmulActivation, kMatmulAccumulate};
-
 void read_rows(const plait_shape& x, int64_t& rows, int64_t& columns) {
   need_floats(x, "x");
   need(x.ndim >= 1, "needs rows, found " + text(x));
@@ -87,13 +84,9 @@ QuantizeF8 parse_quantize_f8(const plait_op_desc& d) {
 }
 
 MatmulF8 parse_matmul_f8(const plait_op_desc& d) {
-  const AttrReader attrs(d, kRead);
+  const AttrReader attrs(d, kAnyMatmulAttrs);
   MatmulF8 p;
-  p.bias = attrs.flag("bias");
-  p.accumulate = attrs.flag("accumulate");
-  p.activation = attrs.text("activation");
-  need(!p.accumulate || (!p.bias && p.activation == "none"),
-       "accumulate excludes bias and activation");
+  read_attrs(attrs, p);
   need_operands(d, 4 + p.bias + p.accumulate, 1);
   const plait_shape &a = d.inputs[0], &b = d.inputs[1];
   need_f8(a, "a");
@@ -101,23 +94,10 @@ MatmulF8 parse_matmul_f8(const plait_op_desc& d) {
   need(a.dtype != PLAIT_F8E5M2 || b.dtype != PLAIT_F8E5M2,
        "a and b are both f8e5m2, which no device multiplies");
   need(b.ndim == 2, "b is " + text(b) + ", expected a matrix");
-  p.k = a.dims[a.ndim - 1];
-  need(b.dims[1] == p.k, "inner extents differ: " + text(a) + " and " + text(b));
-  p.n = b.dims[0];
+  read_shared_b(a, b, p);
   p.rows_a = has_row_scales(a, d.inputs[2], "scale_a");
   p.rows_b = has_row_scales(b, d.inputs[3], "scale_b");
-  p.out.assign(a.dims, a.dims + a.ndim - 1);
-  for (const int64_t extent : p.out) p.m *= extent;
-  p.out.push_back(p.n);
-  if (p.bias) {
-    need_floats(d.inputs[4], "bias");
-    need(elements(d.inputs[4]) == p.n && d.inputs[4].ndim == 1,
-         "bias has shape " + text(d.inputs[4]) + ", expected (" + std::to_string(p.n) + ")");
-  }
-  if (!has_outputs(d)) return p;
-  need_floats(d.outputs[0], "y");
-  need_count(d.outputs[0], p.m * p.n, "y");
-  if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], d.outputs[0]);
+  need_bias_and_y(d, p, 4, p.m);
   return p;
 }
 

@@ -47,12 +47,8 @@ struct QuantizeF8 {
 QuantizeF8 parse_quantize_f8(const plait_op_desc& d);
 
 // As of matmul with transpose_b and one shared b: m counts the rows of all leading dims.
-struct MatmulF8 {
-  int64_t m = 1, n = 0, k = 0;
+struct MatmulF8 : AnyMatmul {
   bool rows_a = false, rows_b = false;  // a scale for each row of a, and of b
-  bool bias = false, accumulate = false;
-  std::string activation;    // "none", "relu", ...
-  std::vector<int64_t> out;  // dims of y
 };
 MatmulF8 parse_matmul_f8(const plait_op_desc& d);
 

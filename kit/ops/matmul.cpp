@@ -11,15 +11,11 @@ constexpr plait_option kRead[] = {kMatmulTransposeA, kMatmulTransposeB, kMatmulB
 Matmul attributes(const plait_op_desc& d) {
   const AttrReader attrs(d, kRead);
   Matmul p;
-  p.bias = attrs.flag("bias");
-  p.accumulate = attrs.flag("accumulate");
+  read_attrs(attrs, p);
   p.transpose_a = attrs.flag("transpose_a");
   p.transpose_b = attrs.flag("transpose_b");
-  p.activation = attrs.text("activation");
   p.squares = attrs.flag("squares");
   p.tf32 = attrs.flag("tf32");
-  need(!p.accumulate || (!p.bias && p.activation == "none"),
-       "accumulate excludes bias and activation");
   need(!p.squares || (!p.bias && !p.accumulate && p.activation == "none"),
        "squares excludes bias, accumulate and activation");
   return p;
@@ -55,6 +51,37 @@ void read_sizes(const plait_shape& a, const plait_shape& b, Matmul& p) {
 
 }  // namespace
 
+void read_attrs(const AttrReader& attrs, AnyMatmul& p) {
+  p.bias = attrs.flag("bias");
+  p.accumulate = attrs.flag("accumulate");
+  p.activation = attrs.text("activation");
+  need(!p.accumulate || (!p.bias && p.activation == "none"),
+       "accumulate excludes bias and activation");
+}
+
+void need_bias_and_y(const plait_op_desc& d, const AnyMatmul& p, uint32_t bias_at, int64_t rows) {
+  if (p.bias) {
+    const plait_shape& bias = d.inputs[bias_at];
+    need_floats(bias, "bias");
+    need(elements(bias) == p.n && bias.ndim == 1,
+         "bias has shape " + text(bias) + ", expected (" + std::to_string(p.n) + ")");
+  }
+  if (!has_outputs(d)) return;
+  need_floats(d.outputs[0], "y");
+  need_count(d.outputs[0], rows * p.n, "y");
+  if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], d.outputs[0]);
+}
+
+void read_shared_b(const plait_shape& a, const plait_shape& b, AnyMatmul& p) {
+  p.k = a.dims[a.ndim - 1];
+  need(b.dims[1] == p.k, "inner extents differ: " + text(a) + " and " + text(b));
+  p.n = b.dims[0];
+  p.m = 1;
+  p.out.assign(a.dims, a.dims + a.ndim - 1);
+  for (const int64_t extent : p.out) p.m *= extent;
+  p.out.push_back(p.n);
+}
+
 Matmul parse_matmul(const plait_op_desc& d, Tf32 tf32) {
   Matmul p = attributes(d);
   need(!p.tf32 || tf32 == Tf32::kKnown, "computes products of f32 in f32, not in TF32");
@@ -62,17 +89,8 @@ Matmul parse_matmul(const plait_op_desc& d, Tf32 tf32) {
   read_sizes(d.inputs[0], d.inputs[1], p);
   need(!p.tf32 || d.inputs[0].dtype == PLAIT_F32,
        "tf32 needs operands of f32, found " + text(d.inputs[0]));
-  if (p.bias) {
-    need_floats(d.inputs[2], "bias");
-    need(elements(d.inputs[2]) == p.n && d.inputs[2].ndim == 1,
-         "bias has shape " + text(d.inputs[2]) + ", expected (" + std::to_string(p.n) + ")");
-  }
-  if (!has_outputs(d)) return p;
-  const plait_shape& y = d.outputs[0];
-  need_floats(y, "y");
-  need_count(y, p.batch * p.m * p.n, "y");
-  if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], y);
-  if (p.squares) need_count(d.outputs[1], 1, "squares");
+  need_bias_and_y(d, p, 2, p.batch * p.m);
+  if (p.squares && has_outputs(d)) need_count(d.outputs[1], 1, "squares");
   return p;
 }
 

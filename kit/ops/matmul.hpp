@@ -35,13 +35,27 @@ inline constexpr plait_option kMatmulFolds[] = {kMatmulActivation, kMatmulAccumu
                                                 kMatmulSquares,    kResultType,
                                                 kMatmulOperands,   kMatmulTf32};
 
-struct Matmul {
-  int64_t batch = 1, m = 0, n = 0, k = 0;
-  int64_t stride_a = 0, stride_b = 0;  // elements between products; stride_b is 0 where b is shared
-  bool transpose_a = false, transpose_b = false, bias = false, accumulate = false, squares = false;
-  bool tf32 = false;
+// What matmul shares with the products of other kinds of numbers.
+inline constexpr plait_option kAnyMatmulAttrs[] = {kMatmulBias, kMatmulActivation,
+                                                   kMatmulAccumulate};
+struct AnyMatmul {
+  int64_t m = 0, n = 0, k = 0;
+  bool bias = false, accumulate = false;
   std::string activation;    // "none", "relu", ...
   std::vector<int64_t> out;  // dims of y
+};
+// Reads the attributes; and, once the extents are known, checks the bias, which is input `bias_at`,
+// y of `rows` rows, and what is added to y.
+void read_attrs(const AttrReader& attrs, AnyMatmul& p);
+void need_bias_and_y(const plait_op_desc& d, const AnyMatmul& p, uint32_t bias_at, int64_t rows);
+// The extents of a product with b (n, k), shared by all leading dims of a (.., k): m counts the
+// rows of all.
+void read_shared_b(const plait_shape& a, const plait_shape& b, AnyMatmul& p);
+
+struct Matmul : AnyMatmul {
+  int64_t batch = 1;
+  int64_t stride_a = 0, stride_b = 0;  // elements between products; stride_b is 0 where b is shared
+  bool transpose_a = false, transpose_b = false, squares = false, tf32 = false;
 };
 // Whether a kernel knows the attribute `tf32`. One that does not must refuse it.
 enum class Tf32 { kRefused, kKnown };

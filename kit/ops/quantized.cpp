@@ -3,9 +3,6 @@
 namespace plait::kit {
 namespace {
 
-// What kernels read.
-constexpr plait_option kRead[] = {kMatmulBias, kMatmulActivation, kMatmulAccumulate};
-
 void need_numbers(const plait_shape& q) {
   need(q.dtype == PLAIT_U8 && q.ndim == 2,
        "q is " + text(q) + ", expected a matrix of " + dtype_name(PLAIT_U8));
@@ -34,36 +31,18 @@ Quantize parse_quantize(const plait_op_desc& d) {
 }
 
 MatmulQuantized parse_matmul_quantized(const plait_op_desc& d) {
-  const AttrReader attrs(d, kRead);
+  const AttrReader attrs(d, kAnyMatmulAttrs);
   MatmulQuantized p;
-  p.bias = attrs.flag("bias");
-  p.accumulate = attrs.flag("accumulate");
-  p.activation = attrs.text("activation");
-  need(!p.accumulate || (!p.bias && p.activation == "none"),
-       "accumulate excludes bias and activation");
+  read_attrs(attrs, p);
   need_operands(d, 3 + p.bias + p.accumulate, 1);
   const plait_shape &a = d.inputs[0], &q = d.inputs[1];
   need_floats(a, "a");
   need(a.ndim >= 2, "needs rows, found " + text(a));
   need_numbers(q);
   need_scales(q, d.inputs[2]);
-  p.k = a.dims[a.ndim - 1];
-  need(q.dims[1] == p.k, "inner extents differ: " + text(a) + " and " + text(q));
-  p.n = q.dims[0];
+  read_shared_b(a, q, p);
   p.blocks = quant_blocks(p.k);
-  p.out.assign(a.dims, a.dims + a.ndim - 1);
-  p.m = 1;
-  for (const int64_t extent : p.out) p.m *= extent;
-  p.out.push_back(p.n);
-  if (p.bias) {
-    need_floats(d.inputs[3], "bias");
-    need(elements(d.inputs[3]) == p.n && d.inputs[3].ndim == 1,
-         "bias has shape " + text(d.inputs[3]) + ", expected (" + std::to_string(p.n) + ")");
-  }
-  if (!has_outputs(d)) return p;
-  need_floats(d.outputs[0], "y");
-  need_count(d.outputs[0], p.m * p.n, "y");
-  if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], d.outputs[0]);
+  need_bias_and_y(d, p, 3, p.m);
   return p;
 }
 

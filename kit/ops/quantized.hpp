@@ -28,11 +28,8 @@ struct Quantize {
 Quantize parse_quantize(const plait_op_desc& d);
 
 // As of matmul with transpose_b and one shared b: m counts the rows of all leading dims.
-struct MatmulQuantized {
-  int64_t m = 0, n = 0, k = 0, blocks = 0;
-  bool bias = false, accumulate = false;
-  std::string activation;    // "none", "relu", ...
-  std::vector<int64_t> out;  // dims of y
+struct MatmulQuantized : AnyMatmul {
+  int64_t blocks = 0;
 };
 MatmulQuantized parse_matmul_quantized(const plait_op_desc& d);
 
