@@ -1,14 +1,16 @@
 // matmul_f8 on the device: by the tensor cores of 8 bits through cuBLASLt, where the GPU has them
 // (compute capability 8.9) and the extents are multiples of 16; else a product of bf16, which holds
 // every number of 8 bits exactly, scales included; a plain kernel is last.
-#include <memory>
+#include <algorithm>
 #include <optional>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "kit/dtype.hpp"
 #include "kit/ops/float8.hpp"
 #include "plugins/devices/cuda/kernels/float8_args.hpp"
 #include "plugins/devices/cuda/kernels/kernel.hpp"
+#include "plugins/devices/cuda/matmul/as_matmul.hpp"
 #include "plugins/devices/cuda/matmul/product.hpp"
 #include "plugins/support/activation.hpp"
 
@@ -76,81 +78,31 @@ class PlainMatmulF8 {
   Function function_;
 };
 
-// The same product as a call of matmul, of operands that are widened to bf16. The desc points into
-// this object.
-class WideProduct {
- public:
-  explicit WideProduct(const plait_op_desc& d) : inputs_{wide(d.inputs[0]), wide(d.inputs[1])} {
-    for (uint32_t i = 4; i < d.n_inputs; ++i) inputs_.push_back(d.inputs[i]);
-    attrs_.push_back({"transpose_b", PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr});
-    for (const char* name : {"bias", "activation", "accumulate"})
-      if (const plait_attr* attr = find_attr(d, name)) attrs_.push_back(*attr);
-    desc_ = d;
-    desc_.op = "matmul";
-    desc_.n_inputs = static_cast<uint32_t>(inputs_.size());
-    desc_.n_attrs = static_cast<uint32_t>(attrs_.size());
-    desc_.inputs = inputs_.data();
-    desc_.attrs = attrs_.data();
-    desc_.alias = nullptr;
-    choose();
-  }
-  WideProduct(const WideProduct&) = delete;
-  WideProduct& operator=(const WideProduct&) = delete;
-
-  const plait_op_desc& desc() const { return desc_; }
-  // The kernel of matmul that the engine would take for it; its select is null where there is none.
-  const plait_kernel_item& item() const { return item_; }
-  uint64_t b_at() const { return aligned(kit::bytes(inputs_[0])); }
-  uint64_t inner_at() const { return b_at() + aligned(kit::bytes(inputs_[1])); }
-  uint64_t bytes() const { return inner_at() + inner_; }
-
- private:
-  static plait_shape wide(plait_shape s) {
-    s.dtype = PLAIT_BF16;
-    return s;
-  }
-  void choose() {
-    for (const plait_kernel_item& item : kernels()) {
-      if (std::string_view(item.op) != "matmul" ||
-          (item_.select && item.priority <= item_.priority))
-        continue;
-      char detail[256] = "";
-      plait_choice choice{sizeof(plait_choice), 0, detail, sizeof(detail)};
-      if (item.select(&desc_, &choice) != 1) continue;
-      item_ = item;
-      inner_ = choice.workspace;
-    }
-  }
-
-  std::vector<plait_shape> inputs_;
-  std::vector<plait_attr> attrs_;
-  plait_op_desc desc_{};
-  plait_kernel_item item_{};
-  uint64_t inner_ = 0;  // bytes of its workspace
+// The same product of operands that are widened to bf16, which lie before the workspace of it.
+struct WideProduct : AsMatmul {
+  explicit WideProduct(const plait_op_desc& d)
+      : AsMatmul(d, with_dtype(d.inputs[0], PLAIT_BF16), with_dtype(d.inputs[1], PLAIT_BF16), 4) {}
+  uint64_t b_at() const { return aligned(a_bytes()); }
+  uint64_t inner_at() const { return b_at() + aligned(b_bytes()); }
+  uint64_t bytes() const { return inner_at() + workspace(); }
 };
 
 // A product of bf16.
 class Widened {
  public:
   Widened(plait_device* device, const plait_op_desc& d, const kit::MatmulF8& p)
-      : product_(std::make_unique<WideProduct>(d)),
-        inputs_(d.n_inputs),
-        a_{nullptr, nullptr, nullptr, p.m * p.k, p.k, p.rows_a, d.inputs[0].dtype, 0},
+      : a_{nullptr, nullptr, nullptr, p.m * p.k, p.k, p.rows_a, d.inputs[0].dtype, 0},
         b_{nullptr, nullptr, nullptr, p.n * p.k, p.k, p.rows_b, d.inputs[1].dtype, 0},
         widen_(device, "float8", "widen_f8") {
-    const plait_kernel_item& item = product_->item();
-    kit::need(item.select != nullptr, "no kernel of matmul takes the product of bf16");
-    plait_kernel* kernel = nullptr;
-    plait::check(item.prepare(device_of(device).host().raw(), device, &product_->desc(), &kernel));
-    kernel_ = {kernel, item.release};
+    const WideProduct product(d);
+    b_at_ = product.b_at();
+    inner_at_ = product.inner_at();
+    product_ = product.prepare(device);
   }
   void run(plait_queue* queue, void* const* operands, char* workspace) const {
     widen(queue, a_, operands[0], operands[2], workspace);
-    widen(queue, b_, operands[1], operands[3], workspace + product_->b_at());
-    void* inner[5] = {workspace, workspace + product_->b_at()};  // then bias or c, and y
-    for (uint32_t i = 4; i <= inputs_; ++i) inner[i - 2] = operands[i];
-    plait::check(
-        product_->item().run(kernel_.get(), queue, inner, workspace + product_->inner_at()));
+    widen(queue, b_, operands[1], operands[3], workspace + b_at_);
+    product_.run(queue, workspace, workspace + b_at_, operands, workspace + inner_at_);
   }
 
  private:
@@ -162,11 +114,10 @@ class Widened {
     widen_.launch(queue, {blocks_for(args.count, kFloat8Threads)}, kFloat8Threads, args);
   }
 
-  std::unique_ptr<WideProduct> product_;
-  uint32_t inputs_;
   WidenF8Args a_, b_;
   Function widen_;
-  std::unique_ptr<plait_kernel, void (*)(plait_kernel*)> kernel_{nullptr, [](plait_kernel*) {}};
+  uint64_t b_at_ = 0, inner_at_ = 0;  // in the workspace
+  PreparedMatmul product_;
 };
 
 // Where cuBLASLt takes one scale for each operand and can write y, it does everything; else it
@@ -201,7 +152,7 @@ class MatmulF8 {
       return false;
     }
     const WideProduct wide(d);
-    if (!wide.item().select) {
+    if (!wide.found()) {
       why = "no kernel of matmul takes the product of bf16";
       return false;
     }

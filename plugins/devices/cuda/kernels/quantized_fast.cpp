@@ -2,7 +2,6 @@
 // they become floats in the workspace, of the type of a, for the fastest kernel of matmul.
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "plugins/devices/cuda/kernels/kernel.hpp"
 #include "plugins/devices/cuda/kernels/quantized_fast_args.hpp"
 #include "plugins/devices/cuda/kernels/quantized_product.hpp"
+#include "plugins/devices/cuda/matmul/as_matmul.hpp"
 
 namespace plait::cuda {
 namespace {
@@ -75,62 +75,14 @@ class FewRows {
   Function function_;
 };
 
-// The same product of weights that are floats, as a call of matmul. The desc points into this
-// object.
-class FloatProduct {
- public:
-  explicit FloatProduct(const plait_op_desc& d) : inputs_{d.inputs[0], weights_of(d)} {
-    for (uint32_t i = 3; i < d.n_inputs; ++i) inputs_.push_back(d.inputs[i]);
-    attrs_.push_back({"transpose_b", PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr});
-    for (const char* name : {"bias", "activation", "accumulate"})
-      if (const plait_attr* attr = find_attr(d, name)) attrs_.push_back(*attr);
-    desc_ = d;
-    desc_.op = "matmul";
-    desc_.n_inputs = static_cast<uint32_t>(inputs_.size());
-    desc_.n_attrs = static_cast<uint32_t>(attrs_.size());
-    desc_.inputs = inputs_.data();
-    desc_.attrs = attrs_.data();
-    desc_.alias = nullptr;
-  }
-  FloatProduct(const FloatProduct&) = delete;
-  FloatProduct& operator=(const FloatProduct&) = delete;
-
-  const plait_op_desc& desc() const { return desc_; }
+// The same product of weights that are floats, which lie before the workspace of it.
+struct FloatProduct : AsMatmul {
+  explicit FloatProduct(const plait_op_desc& d)
+      : AsMatmul(d, d.inputs[0], with_dtype(d.inputs[1], d.inputs[0].dtype), 3) {}
   uint64_t weight_bytes() const {
     constexpr uint64_t kAlignment = 64;
-    const uint64_t bytes =
-        static_cast<uint64_t>(kit::elements(inputs_[1])) * kit::dtype_bytes(inputs_[1].dtype);
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return (b_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
-
-  // The kernel of matmul that the engine would take for it, with its answer.
-  struct Choice {
-    plait_kernel_item item{};
-    uint64_t workspace = 0;
-    std::string detail;
-  };
-  Choice choose() const {
-    Choice best;
-    for (const plait_kernel_item& item : kernels()) {
-      if (std::string_view(item.op) != "matmul" ||
-          (best.item.select && item.priority <= best.item.priority))
-        continue;
-      char detail[256] = "";
-      plait_choice choice{sizeof(plait_choice), 0, detail, sizeof(detail)};
-      if (item.select(&desc_, &choice) == 1) best = {item, choice.workspace, detail};
-    }
-    return best;
-  }
-
- private:
-  static plait_shape weights_of(const plait_op_desc& d) {
-    plait_shape w = d.inputs[1];
-    w.dtype = d.inputs[0].dtype;
-    return w;
-  }
-  std::vector<plait_shape> inputs_;
-  std::vector<plait_attr> attrs_;
-  plait_op_desc desc_{};
 };
 
 class ManyRows {
@@ -142,18 +94,17 @@ class ManyRows {
       return false;
     }
     const FloatProduct product(d);
-    const FloatProduct::Choice inner = product.choose();
-    if (!inner.item.select) {
+    if (!product.found()) {
       why = "no kernel of matmul takes the product of floats";
       return false;
     }
-    choice.workspace = product.weight_bytes() + inner.workspace;
+    choice.workspace = product.weight_bytes() + product.workspace();
     why = std::string("weights as ") + kit::dtype_name(d.inputs[0].dtype) + ", then " +
-          inner.item.name + ": " + inner.detail;
+          product.text();
     return true;
   }
 
-  ManyRows(plait_device* device, const plait_op_desc& d) : inputs_(d.n_inputs) {
+  ManyRows(plait_device* device, const plait_op_desc& d) {
     const kit::MatmulQuantized p = parse_product(d);
     const FloatProduct product(d);
     weight_bytes_ = product.weight_bytes();
@@ -162,12 +113,7 @@ class ManyRows {
     at_once_ = p.k % 4 != 0 ? 1 : type == 3 ? 2 : 4;
     dequantize_ =
         Function(device, "quantized_fast", at_once_ == 1 ? kNames[type] : kWideNames[type]);
-    const FloatProduct::Choice inner = product.choose();
-    kit::need(inner.item.select != nullptr, "no kernel of matmul takes the product of floats");
-    item_ = inner.item;
-    plait_kernel* kernel = nullptr;
-    plait::check(item_.prepare(device_of(device).host().raw(), device, &product.desc(), &kernel));
-    kernel_ = {kernel, item_.release};
+    product_ = product.prepare(device);
   }
 
   void run(plait_queue* queue, void* const* operands, void* workspace) const {
@@ -178,10 +124,8 @@ class ManyRows {
     dequantize_.launch(queue,
                        {blocks_for(args.count, static_cast<int64_t>(kQuantizedBlock) * at_once_)},
                        kQuantizedBlock, args);
-    void* inner[5] = {operands[0], workspace};  // then bias or c, and y
-    for (uint32_t i = 3; i <= inputs_; ++i) inner[i - 1] = operands[i];
-    plait::check(
-        item_.run(kernel_.get(), queue, inner, static_cast<char*>(workspace) + weight_bytes_));
+    product_.run(queue, operands[0], workspace, operands,
+                 static_cast<char*>(workspace) + weight_bytes_);
   }
 
  private:
@@ -190,13 +134,11 @@ class ManyRows {
   static constexpr const char* kWideNames[4] = {"dequantize_wide_f32", "dequantize_wide_bf16",
                                                 "dequantize_wide_f16", "dequantize_wide_f64"};
 
-  uint32_t inputs_;
   uint64_t weight_bytes_ = 0;
   DequantizeArgs args_{};
   int at_once_ = 1;  // weights that a thread converts
   Function dequantize_;
-  plait_kernel_item item_{};
-  std::unique_ptr<plait_kernel, void (*)(plait_kernel*)> kernel_{nullptr, [](plait_kernel*) {}};
+  PreparedMatmul product_;
 };
 
 }  // namespace
