@@ -12,16 +12,13 @@
 #include "plugins/devices/cuda/kernels/kernel.hpp"
 #include "plugins/devices/cuda/matmul/as_matmul.hpp"
 #include "plugins/devices/cuda/matmul/product.hpp"
-#include "plugins/support/activation.hpp"
+#include "plugins/devices/cuda/matmul/product_args.hpp"
 
 namespace plait::cuda {
 namespace {
 
 kit::MatmulF8 parse_product(const plait_op_desc& d) {
-  kit::MatmulF8 p = kit::parse_matmul_f8(d);
-  kit::need(support::activation_named(p.activation).has_value(),
-            "unknown activation '" + p.activation + "'");
-  return p;
+  return with_known_activation(kit::parse_matmul_f8(d));
 }
 
 uint64_t aligned(uint64_t bytes) {
@@ -31,31 +28,23 @@ uint64_t aligned(uint64_t bytes) {
 // The operands of matmul_f8 as its own kernels take them.
 class Operands {
  public:
-  explicit Operands(const plait_op_desc& d) : p_(parse_product(d)), y_at_(d.n_inputs) {
-    if (p_.bias) args_.bias.dtype = d.inputs[4].dtype;
-    args_.y.dtype = args_.c.dtype = d.outputs[0].dtype;
-    args_.m = p_.m, args_.n = p_.n, args_.k = p_.k;
-    args_.each_a = p_.rows_a, args_.each_b = p_.rows_b;
-    args_.type_a = d.inputs[0].dtype, args_.type_b = d.inputs[1].dtype;
-    args_.activation = static_cast<uint32_t>(*support::activation_named(p_.activation));
+  explicit Operands(const plait_op_desc& d) : p_(parse_product(d)), args_(p_, d, 4) {
+    args_.fixed.each_a = p_.rows_a, args_.fixed.each_b = p_.rows_b;
+    args_.fixed.type_a = d.inputs[0].dtype, args_.fixed.type_b = d.inputs[1].dtype;
   }
   const kit::MatmulF8& op() const { return p_; }
   MatmulF8Args args(void* const* operands) const {
-    MatmulF8Args args = args_;
+    MatmulF8Args args = args_.of(operands);
     args.a = static_cast<const uint8_t*>(operands[0]);
     args.b = static_cast<const uint8_t*>(operands[1]);
     args.scale_a = static_cast<const float*>(operands[2]);
     args.scale_b = static_cast<const float*>(operands[3]);
-    args.bias.data = p_.bias ? operands[4] : nullptr;
-    args.c.data = p_.accumulate ? operands[y_at_ - 1] : nullptr;
-    args.y.data = operands[y_at_];
     return args;
   }
 
  private:
   kit::MatmulF8 p_;
-  size_t y_at_;
-  MatmulF8Args args_{};
+  ProductArgs<MatmulF8Args> args_;
 };
 
 class PlainMatmulF8 {

@@ -35,10 +35,7 @@ const char* function_name(uint32_t dtype) {
 }  // namespace
 
 bool PlainMatmul::select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-  const kit::Matmul p = kit::parse_matmul(d);
-  kit::need(support::activation_named(p.activation).has_value(),
-            "unknown activation '" + p.activation + "'");
-  choice.workspace = workspace(p);
+  choice.workspace = workspace(with_known_activation(kit::parse_matmul(d)));
   why = "a thread for each element, in double";
   return true;
 }
@@ -51,30 +48,25 @@ PlainMatmul::PlainMatmul(plait_device* device, const plait_op_desc& d)
     : p_(kit::parse_matmul(d, kit::Tf32::kKnown)),
       product_(device, "matmul_plain", function_name(d.inputs[0].dtype)),
       squares_(device, "matmul_plain", "matmul_plain_squares"),
-      outputs_at_(d.n_inputs) {
-  args_.batch = p_.batch, args_.m = p_.m, args_.n = p_.n, args_.k = p_.k;
-  args_.a_batch = p_.stride_a, args_.b_batch = p_.stride_b;
-  args_.a_row = p_.transpose_a ? 1 : p_.k, args_.a_col = p_.transpose_a ? p_.m : 1;
-  args_.b_row = p_.transpose_b ? 1 : p_.n, args_.b_col = p_.transpose_b ? p_.k : 1;
-  args_.bias.dtype = p_.bias ? d.inputs[2].dtype : 0;
-  args_.y.dtype = args_.c.dtype = d.outputs[0].dtype;
-  args_.activation = static_cast<uint32_t>(*support::activation_named(p_.activation));
+      args_(p_, d, 2),
+      squares_at_(d.n_inputs + 1) {
+  MatmulPlainArgs& args = args_.fixed;
+  args.batch = p_.batch, args.a_batch = p_.stride_a, args.b_batch = p_.stride_b;
+  args.a_row = p_.transpose_a ? 1 : p_.k, args.a_col = p_.transpose_a ? p_.m : 1;
+  args.b_row = p_.transpose_b ? 1 : p_.n, args.b_col = p_.transpose_b ? p_.k : 1;
   if (p_.squares) squares_type_ = d.outputs[1].dtype;
 }
 
 void PlainMatmul::run(plait_queue* queue, void* const* operands, void* workspace) const {
-  MatmulPlainArgs args = args_;
+  MatmulPlainArgs args = args_.of(operands);
   args.a = operands[0], args.b = operands[1];
-  args.bias.data = p_.bias ? operands[2] : nullptr;
-  args.c.data = p_.accumulate ? operands[outputs_at_ - 1] : nullptr;
-  args.y.data = operands[outputs_at_];
   args.squares = p_.squares ? static_cast<double*>(workspace) : nullptr;
   const auto blocks = static_cast<unsigned>(blocks_of(p_));
   product_.launch(queue, {blocks}, kMatmulPlainBlock, args);
   if (p_.squares)
     squares_.launch(
         queue, {1}, kMatmulPlainBlock,
-        MatmulSquaresArgs{args.squares, {operands[outputs_at_ + 1], squares_type_, 0}, blocks});
+        MatmulSquaresArgs{args.squares, {operands[squares_at_], squares_type_, 0}, blocks});
 }
 
 }  // namespace plait::cuda

@@ -6,6 +6,7 @@
 #include "kit/ops/matmul.hpp"
 #include "plugins/devices/cuda/kernels/kernel.hpp"
 #include "plugins/devices/cuda/kernels/matmul_plain_args.hpp"
+#include "plugins/devices/cuda/matmul/product_args.hpp"
 
 namespace plait::cuda {
 
@@ -21,8 +22,8 @@ class PlainMatmul {
  private:
   kit::Matmul p_;
   Function product_, squares_;
-  MatmulPlainArgs args_{};
-  size_t outputs_at_;
+  ProductArgs<MatmulPlainArgs> args_;
+  uint32_t squares_at_;  // operand
   uint32_t squares_type_ = 0;
 };
 
