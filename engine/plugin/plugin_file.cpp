@@ -30,7 +30,7 @@ bool others_may_write(const struct stat& s) {
   return (s.st_mode & 002) != 0 || ((s.st_mode & 020) != 0 && !private_group);
 }
 
-// As in /tmp: others cannot replace our files.
+// As in /tmp: others who may write cannot replace our files. The folder's owner can.
 bool is_sticky(const struct stat& s) { return (s.st_mode & S_ISVTX) != 0; }
 
 std::string mode_text(const struct stat& s) {
@@ -69,13 +69,12 @@ void check_own_folder(const std::string& path, const struct stat& s) {
 
 void check_folder_above(const std::string& path, const std::string& folder, const struct stat& s,
                         bool is_engines) {
-  if (S_ISDIR(s.st_mode) && is_sticky(s)) return;
   const std::string found = "the folder '" + folder + "' above it has " + mode_text(s);
-  if ((s.st_mode & 002) != 0 || !S_ISDIR(s.st_mode))
+  if (!S_ISDIR(s.st_mode) || ((s.st_mode & 002) != 0 && !is_sticky(s)))
     throw PluginLoadError(path, found + ", expected one that not everybody may write",
                           "run chmod o-w on that folder, or move the plugin");
   if (is_engines) return;
-  if (others_may_write(s))
+  if (others_may_write(s) && !is_sticky(s))
     throw PluginLoadError(path, found + ", expected one that no group of others may write",
                           "run chmod g-w on that folder, or chmod +t, or move the plugin");
   if (!ours_or_roots(s) && !is_unknown_to_container(s.st_uid))

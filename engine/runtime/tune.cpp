@@ -32,6 +32,25 @@ plait_algorithm algorithm_of(const std::string& text) {
   return algorithm;
 }
 
+// Of any length, in pieces that the control channel can carry (64 KiB). All ranks see the same
+// pieces, so they agree on the number of rounds.
+std::vector<std::string> gather_long(const std::string& text, const AllGather& all_gather) {
+  constexpr size_t kPiece = 48 * 1024;
+  std::vector<std::string> whole;
+  bool more = true;
+  for (size_t at = 0; more; at += kPiece) {
+    const std::vector<std::string> pieces =
+        all_gather(at < text.size() ? text.substr(at, kPiece) : "");
+    whole.resize(pieces.size());
+    more = false;
+    for (size_t rank = 0; rank < pieces.size(); ++rank) {
+      whole[rank] += pieces[rank];
+      more = more || pieces[rank].size() >= kPiece;  // that rank may have further pieces
+    }
+  }
+  return whole;
+}
+
 // The kernels that this rank must measure: those that no rank before it has.
 std::vector<const Tunable*> own_of(const std::map<std::string, const Tunable*>& mine,
                                    const std::vector<std::string>& keys_of_ranks, int32_t rank) {
@@ -54,14 +73,14 @@ void tune(const std::vector<Tunable>& kernels, plait_device* device, int32_t ran
   for (const Tunable& t : kernels)
     if (mine.emplace(t.key, &t).second) keys.push_back(t.key);
   std::string found;
-  for (const Tunable* t : own_of(mine, all_gather(join(keys, "\n")), rank)) {
+  for (const Tunable* t : own_of(mine, gather_long(join(keys, "\n"), all_gather), rank)) {
     plait_algorithm algorithm{};
     check_plugin({t->plugin, "tune", "kernel", t->item->name}, "measuring " + t->where,
                  [&] { return t->item->tune(device, t->kernel, &algorithm); });
     found += t->key + " " + text_of(algorithm) + "\n";
   }
   std::map<std::string, plait_algorithm> chosen;
-  for (const std::string& of_rank : all_gather(found))
+  for (const std::string& of_rank : gather_long(found, all_gather))
     for (const std::string& line : split(of_rank, '\n'))
       if (const size_t at = line.find(' '); at != std::string::npos)
         chosen.emplace(line.substr(0, at), algorithm_of(line.substr(at + 1)));

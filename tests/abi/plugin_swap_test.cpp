@@ -119,6 +119,8 @@ TEST_CASE("another user who can swap a plugin, or a folder above it, runs no cod
       {"the folder, below one of the other user", folder, "good", "bad", kOtherUser, 0755, false},
       {"the folder, below one that everybody may write", folder, "good", "bad", 0, 0777, false},
       {"the folder, below a sticky one", folder, "good", "bad", 0, 01777, true},
+      {"the folder, below a sticky one of the other user", folder, "good", "bad", kOtherUser, 01755,
+       false},
       {"the folder, below one of root", folder, "good", "bad", 0, 0755, true},
   };
   for (const auto& c : cases) {

@@ -21,6 +21,7 @@ struct Kernel {
 };
 Kernel& of(plait_kernel* k) { return *reinterpret_cast<Kernel*>(k); }
 
+constexpr size_t kChannel = 64 * 1024;        // what the control channel carries at once
 constexpr uint64_t kTop = uint64_t{1} << 63;  // every bit reaches the other ranks
 
 plait_kernel_item make_item() {
@@ -58,6 +59,7 @@ std::vector<std::vector<Kernel>> tune(const std::vector<std::vector<std::string>
         tunables.push_back({&item, k, "plugin", "a product", keys[rank][i]});
       }
       runtime::tune(tunables, nullptr, static_cast<int32_t>(rank), [&](const std::string& text) {
+        CHECK(text.size() <= kChannel);
         texts[rank] = text;
         meet.arrive_and_wait();
         const std::vector<std::string> all = texts;
@@ -95,6 +97,23 @@ TEST_CASE("kernels with one key are measured once; ranks may have none") {
   CHECK(ranks[1][0].measured + ranks[1][1].measured == 1);
   CHECK(adopted(ranks[1][0], 1));
   CHECK(adopted(ranks[1][1], 1));
+}
+
+TEST_CASE("keys and results may be longer than the control channel carries at once") {
+  const auto key = [](char of, size_t length) { return std::string(length, of); };
+  std::vector<std::string> many;
+  for (char c = 'a'; c <= 'z'; ++c) many.push_back(key(c, 9000));
+  // Whole pieces, one piece, and nothing.
+  const auto ranks = tune({{key('A', 96 * 1024)}, many, {key('B', 48 * 1024)}, {}, {many[25]}});
+  CHECK(ranks[0][0].measured == 1);
+  CHECK(adopted(ranks[0][0], 0));
+  for (const Kernel& k : ranks[1]) {
+    CHECK(k.measured == 1);
+    CHECK(adopted(k, 1));
+  }
+  CHECK(adopted(ranks[2][0], 2));
+  CHECK(ranks[4][0].measured == 0);
+  CHECK(adopted(ranks[4][0], 1));
 }
 
 TEST_CASE("what another rank sends is checked") {
