@@ -57,9 +57,10 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
 void Queue::order(uint32_t order, void* stream) {
   if (!device_->knows_streams())
     fail(PLAIT_ERR_UNIMPLEMENTED,
-         strf("[runtime] device '%s' knows no streams of the host; pass NULL, and wait for them "
-              "before the call",
-              device_->item().name));
+         strf("[runtime] device '%s' knows no streams of the host; %s", device_->item().name,
+              order == PLAIT_QUEUE_AFTER_STREAM
+                  ? "wait until the stream's work is done, then make the next call of the session"
+                  : "pass NULL as the stream: the call then waits for the session's own work"));
   call("order", [&] { return device_->item().order(queue_, order, stream); });
 }
 

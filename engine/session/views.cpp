@@ -70,10 +70,13 @@ Place find(const SessionContext& c, const Parameters& parameters, const std::str
   return {output.buffer, output.shape};
 }
 
-// Where the memory of the session is. Errors: if the host cannot use it there.
+// Where the memory of the session is: on its device, and where the host sees that, in host memory
+// as well. Errors: if the host cannot use it where it wants.
 plait_dl_device place_of(const runtime::Device& device, const std::string& name,
                          const plait_dl_device& wanted) {
+  constexpr int32_t kHost = 1;  // of DLPack
   const plait_dl_device own = device.dl_device();
+  if (wanted.type == kHost && wanted.id == 0 && device.host_visible()) return wanted;
   if (own.type == 0)
     fail(PLAIT_ERR_UNIMPLEMENTED, std::string("[session] device '") + device.item().name +
                                       "' does not say where its memory is in DLPack's terms, so "

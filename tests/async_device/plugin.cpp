@@ -44,6 +44,7 @@ plait_error* on(const Device& d, F&& f) {
 constexpr plait_option kOptions[] = {
     plait::opt_bool("pinned_only", "false", "refuse copies of pageable host memory"),
     plait::opt_bool("visible", "false", "its memory is host memory"),
+    plait::opt_bool("extension", "false", "visible memory has a DLPack type of its own"),
     plait::opt_bool("by_calls", "false", "no graph may contain a collective"),
     plait::at_least(plait::opt_int("delay", "200", "longest pause between two works"), 0),
     plait::at_least(plait::opt_int("seed", "1", "of the pauses"), 0),
@@ -67,6 +68,7 @@ plait_error* open(const plait_host* host, const plait_options* raw, plait_device
     device->host = host;
     device->pinned_only = options.flag("pinned_only");
     device->visible = options.flag("visible");
+    device->extension = options.flag("extension");
     device->by_calls = options.flag("by_calls");
     if (device->visible) device->memory.make_visible();
     device->delay_us = options.integer("delay");
@@ -79,18 +81,11 @@ plait_error* open(const plait_host* host, const plait_options* raw, plait_device
 void close(plait_device* d) { delete &of(d); }
 
 plait_error* info(const plait_device* d, plait_device_info* out) {
-  const plait_device_info all = {out->struct_size,
-                                 of(d).visible ? 1u : 0u,
-                                 1,
-                                 uint64_t{1} << 40,
+  const plait_device_info all = {out->struct_size, of(d).visible ? 1u : 0u, 1, uint64_t{1} << 40,
                                  "plain loops in double on threads of its own",
-                                 of(d).visible ? 1 : 12,  // DLPack: host, or an extension device
-                                 0,
-                                 1,
-                                 0,
-                                 of(d).identity.c_str(),
-                                 of(d).by_calls ? 1u : 0u,
-                                 0};
+                                 // DLPack: host, or an extension device
+                                 of(d).visible && !of(d).extension ? 1 : 12, 0, 1, 0,
+                                 of(d).identity.c_str(), of(d).by_calls ? 1u : 0u, 0};
   std::memcpy(out, &all, std::min(out->struct_size, sizeof all));
   return nullptr;
 }

@@ -21,7 +21,8 @@ struct Device {
   const plait_host* host = nullptr;
   Memory memory;
   bool pinned_only = false;
-  bool visible = false;  // its memory is host memory, and it copies any host memory by itself
+  bool extension = false;  // its memory has a DLPack type of its own although it is visible
+  bool visible = false;    // its memory is host memory, and it copies any host memory by itself
   bool by_calls = false;
   int64_t delay_us = 0;  // at most, between two pieces of work
   uint32_t seed = 0;

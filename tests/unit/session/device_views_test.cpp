@@ -286,10 +286,35 @@ TEST_CASE("feeds and views on other devices are refused, with both named") {
   CHECK(contains(error_of([&] { rank.session->view(kWeight, request); }, PLAIT_ERR_INVALID),
                  "a view of kind 7 is not known"));
   CHECK(contains(error_of([&] { reference.session->wait_stream(&files); }, PLAIT_ERR_UNIMPLEMENTED),
-                 "device 'reference' knows no streams of the host"));
+                 "device 'reference' knows no streams of the host; wait until the stream's work is "
+                 "done, then make the next call"));
   request.kind = PLAIT_VIEW_PARAMETER;
   request.stream = &files;
-  error_of([&] { reference.session->view(kWeight, request); }, PLAIT_ERR_UNIMPLEMENTED);
+  CHECK(contains(
+      error_of([&] { reference.session->view(kWeight, request); }, PLAIT_ERR_UNIMPLEMENTED),
+      "knows no streams of the host; pass NULL as the stream"));
+}
+
+TEST_CASE("memory of an extension device that the host can use is host memory as well") {
+  HookedFiles files;
+  Rank rank({"run.device=async", "device.visible=true", "device.extension=true"}, files,
+            no_files());
+  const auto view_in = [&](plait_dl_device wanted) {
+    session::ViewRequest request;
+    request.device = wanted;
+    return rank.session->view(kWeight, request);
+  };
+  const session::View host = view_in({1, 0}), own = view_in(kOwn), any = view_in({});
+  CHECK(host.device.type == 1);
+  CHECK(host.device.id == 0);
+  CHECK(own.device.type == kOwn.type);
+  CHECK(any.device.type == kOwn.type);
+  CHECK(host.data == own.data);
+  std::vector<float> values(static_cast<size_t>(program::elements(host.shape)));
+  rank.session->read(kWeight, values.data(), values.size() * sizeof(float));
+  CHECK(std::memcmp(values.data(), host.data, values.size() * sizeof(float)) == 0);
+  for (const plait_dl_device& other : {plait_dl_device{1, 1}, {2, 0}, {12, 1}})
+    error_of([&] { view_in(other); }, PLAIT_ERR_UNIMPLEMENTED);
 }
 
 TEST_CASE("values of tensors on the device are checked as those of the host are") {
