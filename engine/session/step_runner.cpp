@@ -83,6 +83,7 @@ data::DataLoader& StepRunner::loader() {
 
 StepResult StepRunner::step() {
   return c_.on_all_ranks("step", [&] {
+    if (drain_error_) std::rethrow_exception(std::exchange(drain_error_, nullptr));
     if (drained_) return *std::exchange(drained_, std::nullopt);
     if (in_flight() == 0) launch_next();
     return finish_step();
@@ -119,12 +120,18 @@ void StepRunner::write_scalars() {
 }
 
 void StepRunner::drain() {
+  if (drain_error_) std::rethrow_exception(drain_error_);
   if (in_flight() == 0) return;
-  c_.abort_on_error("step", [&] {
-    // At most one step is in flight when the host calls: it was launched while the results of the
-    // previous one were awaited.
-    drained_ = finish_step();
-  });
+  try {
+    c_.abort_on_error("step", [&] {
+      // At most one step is in flight when the host calls: it was launched while the results of the
+      // previous one were awaited.
+      drained_ = finish_step();
+    });
+  } catch (...) {
+    drain_error_ = std::current_exception();  // the caller may be a callback that ignores it
+    throw;
+  }
 }
 
 void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
@@ -293,6 +300,7 @@ void StepRunner::write_loss_scale() {
 }
 
 void StepRunner::discard() {
+  drain_error_ = nullptr;
   drain();
   drained_.reset();
 }
@@ -315,7 +323,7 @@ void StepRunner::write_updates() {
 }
 
 void StepRunner::launch_ahead(const std::function<bool(int64_t step)>& pauses_behind) {
-  if (!looks_ahead_ || drained_) return;
+  if (!looks_ahead_ || has_drained()) return;
   c_.on_all_ranks("step", [&] {
     while (launched_ < c_.plan.total_steps && in_flight() < 2 &&
            (in_flight() == 0 || !pauses_behind(launched_)))

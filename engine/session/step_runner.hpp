@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,9 +31,10 @@ class StepRunner {
   StepResult step(const std::vector<HostField>& fields);
 
   // Finishes the step in flight before parameters are accessed; the next step() returns its
-  // result.
+  // result, or throws its error. Until then every drain() throws that error: the other ranks learn
+  // of it in their next collective call, and so must this one.
   void drain();
-  // drain(), without the result: what comes next does not continue it.
+  // drain(), without the result or an error of before: what comes next does not continue it.
   void discard();
   // TrainingState::step has changed; with `counters` all of TrainingState, of which the device
   // counts the updates. No step may be in flight.
@@ -43,6 +45,7 @@ class StepRunner {
   void follow(bool yes) {
     looks_ahead_ = yes && c_.executor.device().records();
     meter_.follow(yes);
+    drain_error_ = nullptr;  // of another run
   }
   // What the host does before the next step is no time of steps.
   void pause() { meter_.pause(); }
@@ -54,8 +57,8 @@ class StepRunner {
   // host. pauses_behind: whether the host reads parameters after a step.
   void launch_ahead(const std::function<bool(int64_t step)>& pauses_behind);
   // Whether a step was launched whose result step() has not returned yet.
-  bool has_unreported() const { return in_flight() > 0 || drained_; }
-  bool has_drained() const { return drained_.has_value(); }
+  bool has_unreported() const { return in_flight() > 0 || has_drained(); }
+  bool has_drained() const { return drained_.has_value() || drain_error_; }
   // Whether this rank asks for a save in the steps that are launched from now on.
   void want_save(bool yes) { wants_save_ = yes; }
   // Writes the samples of the last step for a launch of another entry point, which is fed as
@@ -109,6 +112,7 @@ class StepRunner {
   uint64_t waited_before_ = 0, data_ns_ = 0;  // before the step in flight; its own, for data
   bool looks_ahead_ = false;
   std::optional<StepResult> drained_;  // result that the next step() returns
+  std::exception_ptr drain_error_;     // or the error that it throws
   runtime::Uploads numbers_;           // step sums and scalars of a step
   runtime::Downloads outcomes_;        // its results
   HostBuffer scalars_, results_;       // of Plan::scalars and Plan::results

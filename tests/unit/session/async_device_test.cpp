@@ -1,6 +1,7 @@
 // Sessions on a device that works by itself: the same bits as on the device whose kernels it runs.
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
@@ -204,6 +205,62 @@ TEST_CASE("a callback reads the parameters after the step in flight, and the run
     const bool at = seen[1][step] == seen[0][step],
                behind = step < 12 && seen[1][step] == seen[0][step + 1];
     CHECK((at || behind));
+  }
+}
+
+// Step 1 is not finite and is tolerated; the read in its callback ends step 2, which is one too
+// many. Only rank 0 reads.
+TEST_CASE("a step whose error a callback ignores ends the run on all ranks alike") {
+  for (const int ranks : {1, 2}) {
+    CAPTURE(ranks);
+    HookedFiles files;
+    const Folder rendezvous;
+    std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+    int ignored = 0;
+    on_threads(ranks, [&](int rank) {
+      session::Settings s;
+      s.no_files = true;
+      s.job.rank = s.job.local_rank = rank;
+      s.job.size = s.job.local_size = ranks;
+      if (ranks > 1) s.job.rendezvous = "file:" + (rendezvous / "rendezvous");
+      Rank* self = nullptr;
+      std::vector<float> values;
+      const auto read = [&] {
+        self->session->read("model.linear1.bias", values.data(), values.size() * sizeof(float));
+      };
+      if (rank == 0)
+        s.on_step = [&](const session::StepResult&) {
+          for (int i = 0; i < 2; ++i) try {
+              read();
+            } catch (const Error& e) {
+              CHECK(e.code() == PLAIT_ERR_NUMERIC);
+              ++ignored;
+            }
+          return false;
+        };
+      Rank one(with(kAsync, {"topology.data=" + std::to_string(ranks), "checkpoint.every=0",
+                             "guard.nonfinite_limit=2"}),
+               files, std::move(s));
+      self = &one;
+      const plan::Parameter& bias = *one.plan->parameter("model.linear1.bias");
+      values.assign(static_cast<size_t>(program::elements(bias.shape)),
+                    std::numeric_limits<float>::quiet_NaN());
+      one.session->write(bias.name, values.data(), values.size() * sizeof(float));
+      Outcome& o = outcomes[static_cast<size_t>(rank)];
+      try {
+        o.last = one.session->run();
+      } catch (const Error& e) {
+        o.code = e.code();
+        o.error = e.full_text();
+      }
+      if (ranks == 1) CHECK_NOTHROW(read());  // the run is over, and its error was thrown
+    });
+    CHECK(ignored == 2);
+    for (const Outcome& o : outcomes) {
+      CAPTURE(o.error);
+      CHECK(o.code == PLAIT_ERR_NUMERIC);
+      CHECK(o.error.find("2 steps in a row were not finite, up to step 2") != std::string::npos);
+    }
   }
 }
 
