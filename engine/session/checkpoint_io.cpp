@@ -270,7 +270,7 @@ void CheckpointIo::load_all(const std::string& path) {
     restore(*c);
     c_.state.kept = {};  // which may be another run's
     c_.state.modified();
-    if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
+    c_.resume_metrics();
   });
 }
 
@@ -290,7 +290,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     c_.state.step = c->state().step;
     c_.state.begin_lineage();
     steps_.restore(false);
-    if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
+    c_.resume_metrics();
   });
 }
 

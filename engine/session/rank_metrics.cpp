@@ -39,7 +39,10 @@ RankMetrics::RankMetrics(const std::string& run_dir, const std::string& name,
       lines_(files, folder_in(run_dir, name, files) + ".ndjson", name, log),
       events_(files, folder_in(run_dir, name, files), unix_seconds(), log) {}
 
-void RankMetrics::resume(int64_t step) { lines_.resume(step, unix_seconds()); }
+void RankMetrics::resume(int64_t step) {
+  lines_.resume(step, unix_seconds());
+  begin();
+}
 
 void RankMetrics::add(const StepTimes& times) {
   sums_.step += times.step;
@@ -66,8 +69,7 @@ void RankMetrics::write(int64_t step) {
   constexpr std::array<std::string_view, 4> kTags = {"rank/step_ms", "rank/wait_ms", "rank/data_ms",
                                                      "rank/busy_ms"};
   for (size_t i = 4; i < n; ++i) events_.scalar(kTags.at(i - 4), step, now, values.at(i).value);
-  sums_ = {};
-  steps_ = 0;
+  begin();
 }
 
 }  // namespace plait::session

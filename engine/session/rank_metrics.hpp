@@ -32,8 +32,15 @@ class RankMetrics {
   // Errors: PLAIT_ERR_IO when the files cannot be made.
   RankMetrics(const std::string& run_dir, const std::string& name, const plan::Plan& plan,
               FileSystem& files, Log& log);
-  // The run continues behind that step.
+  // Steps continue behind that one: lines of later steps no longer count.
   void resume(int64_t step);
+  bool continues() const { return lines_.continues(); }  // the file had lines before
+  // Drops what add() has gathered since the last line: it is of steps that do not belong to the
+  // next line.
+  void begin() {
+    sums_ = {};
+    steps_ = 0;
+  }
   // Does not allocate, and neither does write(), which tells the means since the last line.
   void add(const StepTimes& times);
   void write(int64_t step);

@@ -84,13 +84,13 @@ void resume(SessionParts& parts) {
     // An earlier process may have ended before its first checkpoint: its steps are made again.
     if (c.run_files && c.run_files->metrics().continues())
       c.run_files->metrics().resume(0, unix_seconds());
+    if (c.rank_metrics && c.rank_metrics->continues()) c.rank_metrics->resume(0);
     return;
   }
   if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
   parts.checkpoints.restore(*found);
   c.state.resumed_from = path;
-  if (c.run_files) c.run_files->metrics().resume(c.state.step, unix_seconds());
-  if (c.rank_metrics) c.rank_metrics->resume(c.state.step);
+  c.resume_metrics();
 }
 
 }  // namespace

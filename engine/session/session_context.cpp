@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/base/clock.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::session {
@@ -58,6 +59,11 @@ bool SessionContext::on_any_rank(bool own) {
   if (ranks.is_single()) return own;
   const std::vector<std::string> all = ranks.all_gather(own ? "yes" : "");
   return std::any_of(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
+}
+
+void SessionContext::resume_metrics() {
+  if (run_files) run_files->metrics().resume(state.step, unix_seconds());
+  if (rank_metrics) rank_metrics->resume(state.step);
 }
 
 void SessionContext::need_data(const char* what) const {

@@ -66,6 +66,8 @@ struct SessionContext {
   // The same for calls that the ranks do not make at the same time.
   template <class Do>
   auto abort_on_error(const char* what, Do&& call) -> decltype(call());
+  // Tells the metrics of the run and of this rank that steps continue behind TrainingState::step.
+  void resume_metrics();
   // Throws PLAIT_ERR_CONFIG where the plan only generates.
   void need_data(const char* what) const;
   // Parameters were changed, but not by an update: their low copies are made again before the next

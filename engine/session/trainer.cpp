@@ -227,15 +227,21 @@ Evaluation Trainer::evaluation(const StepResult& r) {
   }
 }
 
-// Saves and reports a stop on request.
-void Trainer::stop(const StepResult& r) {
+// Saves and reports a stop before the end of the run.
+void Trainer::stop(const StepResult& r, Stop why) {
   c_.cancelled.store(false, std::memory_order_relaxed);  // the request is served
+  warn(slow_ops_.give_up());
+  if (c_.rank_metrics) c_.rank_metrics->write(r.step);
   save(r, false);
   status("interrupted", r);
-  fail_collective(PLAIT_ERR_CANCELLED,
-                  strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
-                      (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
-                                           : "; saved as " + checkpoint_));
+  const auto at = static_cast<long>(r.step), after = static_cast<long>(c_.settings.stop_after);
+  fail_collective(
+      PLAIT_ERR_CANCELLED,
+      (why == Stop::kOnRequest
+           ? strf("[session] stopped on request after step %ld", at)
+           : strf("[session] stopped after step %ld, as stop_after = %ld asks", at, after)) +
+          (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
+                               : "; saved as " + checkpoint_));
 }
 
 bool Trainer::evaluate(const StepResult& r) {
@@ -433,6 +439,7 @@ StepResult Trainer::loop() {
   if (!best_metric_.empty()) metric_index(best_metric_, kBestKey);
   if (copies_ && c_.keeps_files) p_.checkpoints.reserve_copy();
   status(observe::kRunning, r);
+  if (c_.rank_metrics) c_.rank_metrics->begin();
   c_.normalizer.ensure();  // so that the first step does not count it
   const int64_t stop_after = c_.settings.stop_after,
                 end = stop_after > 0 ? std::min(total, stop_after) : total;
@@ -459,8 +466,8 @@ StepResult Trainer::loop() {
     const int64_t steps = experiment_.checkpoint.every;
     if (saves || (steps > 0 && r.step % steps == 0)) save(r, true);
   }
+  if (r.step < total && !r.finished) stop(r, Stop::kAfter);
   warn(slow_ops_.give_up());
-  if (r.step < total && !r.finished) stop(r);
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, false);
   if (not_saved_) fail_saving(*not_saved_);

@@ -39,7 +39,8 @@ class Trainer {
   bool stops_early(const Evaluation& e);
   void report(const StepResult& r, const Evaluation& e, bool best);
   void save_best(const StepResult& r, const Evaluation& e);
-  [[noreturn]] void stop(const StepResult& r);
+  enum class Stop { kOnRequest, kAfter };  // kAfter: Settings::stop_after
+  [[noreturn]] void stop(const StepResult& r, Stop why = Stop::kOnRequest);
   void save(const StepResult& r, bool continues);
   void drain_save(const StepResult& r, bool continues = true);
   void finish_save(const Error* e);

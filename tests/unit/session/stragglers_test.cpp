@@ -106,6 +106,28 @@ TEST_CASE("ranks measure what makes one of them slow") {
   CHECK(log.find("is slow") == log.rfind("is slow"));
 }
 
+TEST_CASE("a stop while the slow rank is measured does not lose the warning") {
+  struct Loaded {
+    Loaded() { extra_plugin = slow_plugin(); }
+    ~Loaded() { extra_plugin = nullptr; }
+  } const loaded;
+  const plait::test::Folder folder;
+  const auto outcomes = run_all(
+      {"topology.data=2", "run.steps=40", "checkpoint.at_end=false", "run.device=reference",
+       "model.layers=[{type = \"linear\", out = 4}, {type = \"test.crawl\", name = \"mud\"}]"},
+      2, folder / "run", [](int) -> FileSystem& { return FileSystem::posix(); },
+      [](int rank, plait::session::Settings& s) {
+        if (rank == 0) s.on_step = [](const plait::session::StepResult& r) { return r.step == 21; };
+      });
+  for (const Outcome& o : outcomes) REQUIRE_MESSAGE(o.code == PLAIT_ERR_CANCELLED, o.error);
+  std::ifstream file(folder / "run/log/rank-0.log");
+  const std::string log{std::istreambuf_iterator<char>(file), {}};
+  INFO(log);
+  CHECK(has(log, "is slow: it computes for"));
+  CHECK(log.find("is slow") == log.rfind("is slow"));
+  CHECK_FALSE(has(log, "test.crawl of model.mud"));  // not all of the steps were measured
+}
+
 TEST_CASE("stages of a pipeline may differ") {
   Steps steps({"topology.pipeline=2", "topology.data=2", "batch.micro=2"}, 4);
   Stragglers found(*steps.plan);
