@@ -299,7 +299,7 @@ learning_rate = 0.01
             "write less, or start this command again with --conversation talk.json --length 514, "
             "which continues this one",
             "your message was not sent")
-        say("/new", "a new conversation; talk.json has the last one")
+        say("/new", "a new conversation; talk.json has the last one, /save FILE keeps this one")
         say("x" * 100, "the answer ends after 3 tokens")
         os.write(user, b"\x04")
         _, err = done.communicate(timeout=60)
@@ -323,6 +323,19 @@ learning_rate = 0.01
             "one",
             done.stderr)
         self.assertEqual([role for role, _ in self.kept()], ["user", "assistant"])
+
+    def test_other_keys_of_a_conversation_stay(self):
+        before = {"title": "talk", "messages": [{"role": "system", "content": "You are", "id": 7},
+                                                {"role": "user", "content": "a", "name": "Ann"},
+                                                {"role": "assistant", "content": "b"}], "tags": [1]}
+        self.write("talk.json", json.dumps(before))
+        done = self.chat(["hello"], "--conversation", "talk.json", "--max-tokens", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        after = json.loads((self.folder / "talk.json").read_text())
+        self.assertEqual(list(after), ["title", "messages", "tags"])
+        self.assertEqual(after["messages"][:3], before["messages"])
+        self.assertEqual([m["role"] for m in after["messages"][3:]], ["user", "assistant"])
+        self.assertEqual({**after, "messages": 0}, {**before, "messages": 0})
 
     def test_conversations_that_cannot_be_continued(self):
         for content, *says in (("hello", "is not one JSON object",

@@ -133,7 +133,7 @@ type = "bytes"
             file.truncate(16 + 1100 * 256 * 256)
         few = ["t-images-idx3-ubyte", "--count", 1, "--width", 1]
         self.assertIn("  of 550 samples at even distances (--samples N for more):\n", self.show(*few).out)
-        self.assertIn("  of 10 samples at even distances", self.show(*few, "--samples", 10).out)
+        self.assertIn("  of 10 samples at even distances:\n", self.show(*few, "--samples", 10).out)
         self.write("t.toml", TINY)
         statistics, = (record for record in self.show("t.toml", "--json", "--samples", 60).records if "statistics" in record)
         self.assertEqual(statistics["samples_read"], 50)  # every fourth of 200

@@ -40,7 +40,7 @@ Conversation::Turn turn_of(const std::string& path, const Json& message, size_t 
       throw unfit(path, strf("has no text '%s' in message %zu", key, i));
     return at->get<std::string>();
   };
-  return {text("role"), text("content")};
+  return {text("role"), text("content"), message};
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Conversation::Turn turn_of(const std::string& path, const Json& message, size_t 
 void Conversation::open(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) {
-    const Json all = Json::parse(text_of(path), nullptr, false);
+    Json all = Json::parse(text_of(path), nullptr, false);
     if (all.is_discarded()) throw unfit(path, "is not one JSON object");
     if (!all.is_object() || !all.contains("messages") || !all["messages"].is_array())
       throw unfit(path, "has no list 'messages'");
@@ -58,6 +58,7 @@ void Conversation::open(const std::string& path) {
       throw CliError(kUsage, "[generate] the conversation '" + path +
                                  "' ends with a message of the user, expected one of the "
                                  "assistant; remove it, and say it again");
+    rest_ = std::move(all);
   }
   const bool is_new = !std::filesystem::exists(path, ignored);
   path_ = path;
@@ -79,17 +80,21 @@ void Conversation::keep_in(const std::string& path) {
 
 void Conversation::begin_anew() {
   path_.clear();
+  rest_ = Json::object();
   while (turns_.size() > (has_system() ? 1 : 0)) turns_.pop_back();
 }
 
 void Conversation::write() const {
   if (path_.empty()) return;
-  Json messages = Json::array();
-  for (const Turn& turn : turns_) messages.push_back({{"role", turn.role}, {"content", turn.text}});
+  Json all = rest_, messages = Json::array();
+  for (const Turn& turn : turns_) {
+    Json& message = messages.emplace_back(turn.rest);
+    message["role"] = turn.role;
+    message["content"] = turn.text;
+  }
+  all["messages"] = std::move(messages);
   // What a model writes need not be UTF-8.
-  write_whole_file(
-      path_,
-      Json({{"messages", messages}}).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_whole_file(path_, all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::vector<plait_chat_message> Conversation::messages() const {

@@ -4,8 +4,11 @@
 #include <plait/encode.h>
 
 #include <deque>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 
@@ -13,10 +16,12 @@ class Conversation {
  public:
   struct Turn {
     std::string role, text;
+    Json rest = Json::object();  // other keys that its file gave it
   };
 
   // Keeps it in the file at `path`, and begins with what that file holds: the text is
-  // {"messages": [{"role", "content"}, ...]}, as the dataset fine_tune reads it.
+  // {"messages": [{"role", "content"}, ...]}, as the dataset fine_tune reads it. Other keys stay
+  // in the file.
   // Errors: CliError for a file that cannot be read, or holds anything else.
   void open(const std::string& path);
   // From now on it is kept at `path`, where nothing may be. Errors: CliError; nothing has changed.
@@ -25,7 +30,7 @@ class Conversation {
   void begin_anew();
 
   void add(std::string role, std::string text) {
-    turns_.push_back({std::move(role), std::move(text)});
+    turns_.push_back({.role = std::move(role), .text = std::move(text)});
   }
   void take_back() { turns_.pop_back(); }
   // Writes the file, if there is one. Errors: CliError.
@@ -41,7 +46,8 @@ class Conversation {
 
  private:
   std::deque<Turn> turns_;
-  std::string path_;  // "": it is kept nowhere
+  std::string path_;            // "": it is kept nowhere
+  Json rest_ = Json::object();  // what its file holds beside the messages
 };
 
 }  // namespace plait::cli

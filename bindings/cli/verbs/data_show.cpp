@@ -314,8 +314,9 @@ class Show {
                    read = (n + step - 1) / step;
     Json all = Json::object();
     if (step > 1)
-      context_.terminal.line(strf("  of %llu samples at even distances (--samples N for more):",
-                                  static_cast<unsigned long long>(read)));
+      context_.terminal.line(
+          strf("  of %llu samples at even distances%s:", static_cast<unsigned long long>(read),
+               arguments_.samples > 0 ? "" : " (--samples N for more)"));
     for (uint32_t f = 0; f < fields.size(); ++f) {
       FieldStatistics field(fields[f]);
       std::vector<char> one(fields[f].at("bytes").get<size_t>());

@@ -263,7 +263,7 @@ Generation::End Generation::run_out(const Session& session, Generator& generator
   return end;
 }
 
-// How a conversation goes on that has no room left.
+// How to continue a conversation that has no room left.
 std::string Generation::more_room(const Conversation& talk) const {
   const std::string length = strf(" --length %lld", 2 * static_cast<long long>(length_));
   if (!talk.path().empty())
@@ -316,9 +316,9 @@ bool Generation::take_command(Conversation& talk, const std::string& line) {
   constexpr std::string_view kSave = "/save";
   if (!interactive_) return false;
   if (line == "/new") {
-    terminal_.note(talk.path().empty()
-                       ? "a new conversation"
-                       : "a new conversation; " + talk.path() + " has the last one");
+    terminal_.note(talk.path().empty() ? "a new conversation"
+                                       : "a new conversation; " + talk.path() +
+                                             " has the last one, /save FILE keeps this one");
     talk.begin_anew();
     return true;
   }
