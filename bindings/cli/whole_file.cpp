@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "bindings/cli/context.hpp"
@@ -55,6 +56,29 @@ bool replace(const fs::path& path, mode_t mode, const std::string& text) {
   return false;
 }
 
+// A file that may be written may still be in a folder that may not, or be mounted as a file.
+bool may_not_be_replaced(int reason) {
+  return reason == EACCES || reason == EPERM || reason == EBUSY || reason == EROFS;
+}
+
+// Into the file that is there. False, with errno: its text is lost.
+bool copy_into(const std::string& from, const std::string& to) {
+  std::ifstream file(from, std::ios::binary);
+  const int fd = file ? open(to.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC) : -1;
+  if (fd < 0) return false;
+  std::string some(1 << 20, '\0');
+  bool written = true;
+  while (written && file) {
+    file.read(some.data(), static_cast<std::streamsize>(some.size()));
+    written = !file.bad() &&
+              write_all(fd, std::string_view(some).substr(0, static_cast<size_t>(file.gcount())));
+  }
+  const int reason = errno;
+  const bool closed = close(fd) == 0;
+  if (!written) errno = reason;
+  return written && closed;
+}
+
 // Where a link leads to, though there may be no file yet.
 fs::path behind_links(fs::path path) {
   std::error_code none;
@@ -80,9 +104,7 @@ void write_whole_file(const std::string& path, const std::string& text) {
     done = write_to(path, text);
   } else {
     done = replace(behind_links(path), there ? now.st_mode & 07777 : mode_of_new_files(), text);
-    // A file that may be written, in a folder that may not, or that is mounted as a file.
-    if (!done && there && (errno == EACCES || errno == EPERM || errno == EBUSY || errno == EROFS))
-      done = write_to(path, text);
+    if (!done && there && may_not_be_replaced(errno)) done = write_to(path, text);
   }
   if (!done)
     throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
@@ -103,15 +125,32 @@ WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
     return;
   }
   target_ = behind_links(path_).string();
-  part_ = target_ + ".XXXXXX";
-  fd_ = mkostemp(part_.data(), O_CLOEXEC);
-  int reason = fd_ < 0 ? errno : 0;
-  if (fd_ >= 0 && fchmod(fd_, there ? now.st_mode & 07777 : mode_of_new_files()) != 0) {
-    reason = errno;
-    unlink(part_.c_str());
-    close(fd_);
+  const mode_t mode = there ? now.st_mode & 07777 : mode_of_new_files();
+  int reason = open_part(target_, mode);
+  if (there && may_not_be_replaced(reason) && access(target_.c_str(), W_OK) == 0) {
+    std::error_code none;
+    const fs::path folder = fs::temp_directory_path(none);
+    is_beside_ = false;
+    if (!none)
+      reason = open_part((folder / fs::path(target_).filename()).string(), S_IRUSR | S_IWUSR);
   }
   if (reason != 0) fail(reason);
+}
+
+// 0, or why there is none.
+int WholeFile::open_part(const std::string& beside, mode_t mode) {
+  std::string part = beside + ".XXXXXX";
+  const int fd = mkostemp(part.data(), O_CLOEXEC);
+  if (fd < 0) return errno;
+  if (fchmod(fd, mode) != 0) {
+    const int reason = errno;
+    unlink(part.c_str());
+    close(fd);
+    return reason;
+  }
+  fd_ = fd;
+  part_ = part;
+  return 0;
 }
 
 WholeFile::~WholeFile() {
@@ -139,8 +178,11 @@ void WholeFile::commit() {
   // What the disk has no room for may be told only here.
   if (close(std::exchange(fd_, -1)) != 0) fail(errno);
   if (part_.empty()) return;
-  if (std::rename(part_.c_str(), target_.c_str()) != 0) fail(errno);
-  part_.clear();
+  if (is_beside_) {
+    if (std::rename(part_.c_str(), target_.c_str()) == 0) return part_.clear();
+    if (!may_not_be_replaced(errno)) fail(errno);
+  }
+  if (!copy_into(part_, target_)) fail(errno);  // ~WholeFile() removes the part
 }
 
 void WholeFile::fail(int reason) const {

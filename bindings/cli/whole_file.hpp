@@ -1,6 +1,8 @@
 // Files that a command writes for its user.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,7 +15,8 @@ namespace plait::cli {
 void write_whole_file(const std::string& path, const std::string& text);
 
 // The same for a file that is too long to be held in memory: it is written beside `path`, and
-// commit() lets it take that place; without it nothing remains. Errors: as write_whole_file().
+// commit() lets it take that place; without it nothing remains. A file that may be written, but not
+// replaced, gets a copy of it. Errors: as write_whole_file().
 class WholeFile {
  public:
   // "-": standard output.
@@ -31,10 +34,12 @@ class WholeFile {
 
  private:
   [[noreturn]] void fail(int reason) const;
+  int open_part(const std::string& beside, mode_t mode);
 
   std::string path_, target_, part_;  // part_: its name until commit(); "": not a file
   int fd_ = -1;
-  bool owned_ = true;  // to be closed
+  bool owned_ = true;      // to be closed
+  bool is_beside_ = true;  // part_ lies where target_ is
 };
 
 }  // namespace plait::cli

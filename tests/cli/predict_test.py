@@ -2,10 +2,12 @@
 
 import ast
 import csv
+import ctypes
 import io
 import json
 import math
 import random
+import signal
 import struct
 import subprocess
 import unittest
@@ -153,6 +155,10 @@ class Predict(RankCase):
         self.write("new.toml", 'extends = "animals.toml"\n[data.new]\ntype = "csv"\npath = "new.csv"\n')
         words = ("new.toml", "--checkpoint", "animals", "--dataset", "new")
         self.assertEqual([line["output"] for line in self.lines(*words)], [line["output"] for line in self.lines("animals")[:5]])
+        self.assertEqual([line["output.class"] for line in self.lines(*words)], [line[1] for line in found[:5]])
+        self.expect(0, "predict", *words, "--to", "new-p.csv")
+        with (self.folder / "new-p.csv").open(newline="") as file:
+            self.assertEqual(list(csv.reader(file)), [head, *found[:5]])
         self.fails(2, ("predict", *words, 'data.new={type = "synthetic", samples = 5, shape = [2], classes = 3}'),
                    "[data.new] has no field 'input', which the model reads; it has: x, label")
 
@@ -164,6 +170,7 @@ class Predict(RankCase):
                               (["--to", "none/p.csv"], "cannot write 'none/p.csv'"),
                               (["--dataset", "tset"], "no dataset 'tset'"),
                               (["topology.data=2"], "2 replicas", "--one-rank"),
+                              (["topology.data=2", "--to", "/dev/null", "--format", "csv"], "/dev/null has no place", "--one-rank"),
                               (["--output", "hidden", "evaluate.outputs=none"], "evaluate.outputs=all"),
                               (["--dataset", "train", "data.train.normalize.x.divide=2", "data.eval.normalize.x.divide=4"],
                                "[data.train] is normalised differently from [data.eval]")):
@@ -177,6 +184,40 @@ class Predict(RankCase):
         self.fails(2, ("predict", "one", "--to", "p.csv", "--output", "nothing"), "no output 'nothing'")
         self.assertEqual((self.folder / "p.csv").read_text(), "old")
         self.assertEqual(self.names(), sorted([*self.before, "p.csv"]))
+
+    def test_a_file_that_cannot_be_replaced(self):
+        """It may be written, and its folder may not: it gets a copy of what is complete."""
+        expected = self.expect(0, "predict", "one").out
+        (self.folder / "shut").mkdir()
+        path = self.folder / "shut" / "p.jsonl"
+        path.write_text("old")
+        path.parent.chmod(0o555)
+
+        def without_root():  # root writes everywhere, unless it has no CAP_DAC_OVERRIDE
+            ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
+
+        def predict(to):
+            return subprocess.run([PLAIT, "predict", "one", "--to", to], cwd=self.folder, env=self.environment(), preexec_fn=without_root,
+                                  capture_output=True, text=True, timeout=TIME)
+
+        try:
+            done = predict("shut/other.jsonl")
+            self.assertIn("cannot write 'shut/other.jsonl': Permission denied", done.stderr)
+            done = predict("shut/p.jsonl")
+            self.assertEqual((done.returncode, path.read_text()), (0, expected), done.stderr)
+        finally:
+            path.parent.chmod(0o755)
+        self.assertEqual([one.name for one in path.parent.iterdir()], ["p.jsonl"])
+
+    def test_lines_that_were_written_before_a_signal(self):
+        words = [PLAIT, "predict", "one", "--dataset", "train", "data.train.samples=1000000"]
+        with subprocess.Popen(words, cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+            first = run.stdout.readline()
+            run.send_signal(signal.SIGINT)
+            out, err = run.stdout.read(), run.stderr.read()
+        self.assertEqual(run.returncode, 4, err)
+        lines = [json.loads(line) for line in (first + out).splitlines()]
+        self.assertIn(f"stopped on request; {len(lines)} of 1000000 samples were written", err)
 
     def test_a_closed_pipe_and_a_full_disk(self):
         done = subprocess.run(f"{PLAIT} predict one --dataset train | head -n1", shell=True, cwd=self.folder, capture_output=True,

@@ -28,13 +28,30 @@ std::string names_of(const Json& fields) {
   return all;
 }
 
+bool has_target(const Json& dataset) {
+  const Json& fields = dataset.at("fields");
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const Json& f) { return f.at("role") == "target"; });
+}
+
+std::vector<std::string> classes_of(const Json& dataset, int64_t n) {
+  for (const Json& f : dataset.at("fields")) {
+    if (f.at("role") != "target" || !f.contains("classes") || f.at("classes").size() != 1) continue;
+    auto texts = f.at("classes").at(0).get<std::vector<std::string>>();
+    if (static_cast<int64_t>(texts.size()) == n) return texts;
+  }
+  return {};
+}
+
 }  // namespace
 
 FedSamples::FedSamples(const Experiment& experiment, const std::string& name, const Json& predict)
-    : dataset_(experiment, name), described_(Json::parse(dataset_.describe())) {
+    : experiment_(experiment),
+      dataset_(experiment, name),
+      described_(Json::parse(dataset_.describe())),
+      values_(Json::parse(experiment.describe())) {
   n_ = described_.at("samples").get<int64_t>();
-  const Json values = Json::parse(experiment.describe());
-  if (const auto limit = values.find("data." + name + ".limit"); limit != values.end())
+  if (const auto limit = values_.find("data." + name + ".limit"); limit != values_.end())
     if (const auto n = limit->at("value").get<int64_t>(); n > 0) n_ = std::min(n_, n);
   const Json& all = described_.at("fields");
   for (const Json& wanted : predict.at("fields")) {
@@ -79,10 +96,14 @@ std::span<const plait_feed> FedSamples::read(int64_t first, int64_t n) {
 }
 
 std::vector<std::string> FedSamples::classes(int64_t n) const {
-  for (const Json& f : described_.at("fields")) {
-    if (f.at("role") != "target" || !f.contains("classes") || f.at("classes").size() != 1) continue;
-    auto texts = f.at("classes").at(0).get<std::vector<std::string>>();
-    if (static_cast<int64_t>(texts.size()) == n) return texts;
+  if (has_target(described_)) return classes_of(described_, n);
+  for (const char* name : {"eval", "train"}) {
+    const std::string prefix = std::string("data.") + name + ".";
+    const auto is_of = [&](const auto& entry) { return entry.first.starts_with(prefix); };
+    const auto& keys = values_.get_ref<const Json::object_t&>();
+    if (std::none_of(keys.begin(), keys.end(), is_of)) continue;
+    const Json labelled = Json::parse(Dataset(experiment_, name).describe());
+    if (has_target(labelled)) return classes_of(labelled, n);
   }
   return {};
 }

@@ -14,14 +14,16 @@ namespace plait::cli {
 
 class FedSamples {
  public:
-  // Of [data.NAME]. predict: that entry point, as Plan::describe() has it. Errors: CliError
-  // (kUsage) when the dataset lacks a field without which the model has no input.
+  // Of [data.NAME]. predict: that entry point, as Plan::describe() has it. The experiment outlives
+  // them. Errors: CliError (kUsage) when the dataset lacks a field without which the model has no
+  // input.
   FedSamples(const Experiment& experiment, const std::string& name, const Json& predict);
 
   int64_t size() const { return n_; }  // samples, as the limit of the dataset says
   // Samples [first, first + n), n 0 or more; valid until the next call.
   std::span<const plait_feed> read(int64_t first, int64_t n);
-  // The texts of the classes of the first target with that many; empty: there are none.
+  // The texts of the classes of the first target with that many, of samples without labels as
+  // [data.eval] or [data.train] has them; empty: there are none.
   std::vector<std::string> classes(int64_t n) const;
 
  private:
@@ -33,8 +35,9 @@ class FedSamples {
     plait_dl_tensor tensor;
     std::vector<char> rows;
   };
+  const Experiment& experiment_;
   Dataset dataset_;
-  Json described_;
+  Json described_, values_;  // values_: of the experiment
   int64_t n_ = 0;
   std::vector<Field> fields_;
   std::vector<plait_feed> feeds_;

@@ -1,5 +1,7 @@
 // plait predict: what a checkpoint makes of the samples of a dataset, as a file.
+#include <sys/stat.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,7 +12,7 @@
 #include "bindings/cli/checkpoint_argument.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
-#include "bindings/cli/launch/on_ranks.hpp"
+#include "bindings/cli/launch/checkpoint_command.hpp"
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/predictions/fed_samples.hpp"
 #include "bindings/cli/predictions/parts.hpp"
@@ -20,12 +22,9 @@
 namespace plait::cli {
 namespace {
 
-struct PredictArguments {
-  FileArguments file;
-  std::string checkpoint, dataset = "eval", to = "-", format;
+struct PredictArguments : CheckpointArguments {
+  std::string to = "-", format;
   std::vector<std::string> outputs;
-  bool one_rank = false;
-  int64_t ranks = 0;
 };
 
 // The samples that each replica predicts, one share after the other; its first rank keeps them.
@@ -48,6 +47,13 @@ struct Share {
   int first_rank(int of) const { return of * ranks_between; }
 };
 
+// Standard output, a pipe or a device: what is written there stays, and nothing lies beside it.
+bool is_stream(const std::string& to) {
+  struct stat now {};
+  return to == "-" ||
+         (stat(to.c_str(), &now) == 0 && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode));
+}
+
 class Prediction {
  public:
   Prediction(Context& context, const PredictArguments& arguments)
@@ -62,6 +68,7 @@ class Prediction {
   void open(const Share& share, int64_t samples, int rank);
   void predict(Session& session, FedSamples& samples, const Share& share, int64_t batch);
   void collect(Session& session, const Share& share, int64_t samples, int64_t batch);
+  std::string written(int64_t samples) const;
   void tell(const Session& session, int64_t samples) const;
 
   Context& context_;
@@ -73,7 +80,7 @@ class Prediction {
   std::unique_ptr<PredictionFile> keeper_;  // of the ranks that keep what they predict
   std::optional<Bar> bar_;
   StopRequest stop_;
-  int64_t done_ = 0;  // samples that rank 0 has written
+  int64_t done_ = 0;  // samples of this replica that are predicted; on rank 0 all that it wrote
 };
 
 int Prediction::run() {
@@ -87,19 +94,16 @@ int Prediction::run() {
     check_place(values.at("topology.data").at("value").get<int64_t>());
   };
   command.work = [&](const Plan& plan, const RankInfo&) { return work(plan); };
-  command.saves = false;
-  command.ranks = arguments_.ranks;
-  command.other_way = "; or predict in one process, with --one-rank";
-  return arguments_.one_rank ? in_one_process(context_, arguments_.file, command)
-                             : on_ranks(context_, arguments_.file, command);
+  return run_on_checkpoint(context_, arguments_, "predict", command);
 }
 
 void Prediction::check_place(int64_t replicas) const {
-  if (replicas > 1 && arguments_.to == "-")
-    throw CliError(kUsage,
-                   strf("[predict] %lld replicas leave their parts beside the file, and standard "
-                        "output has no place; name a file with --to, or add --one-rank",
-                        static_cast<long long>(replicas)));
+  if (replicas <= 1 || !is_stream(arguments_.to)) return;
+  throw CliError(kUsage,
+                 strf("[predict] %lld replicas leave their parts beside the file, and %s has no "
+                      "place; name a file with --to, or add --one-rank",
+                      static_cast<long long>(replicas),
+                      arguments_.to == "-" ? "standard output" : arguments_.to.c_str()));
 }
 
 int Prediction::work(const Plan& plan) {
@@ -133,6 +137,21 @@ int Prediction::work(const Plan& plan) {
   return kOk;
 }
 
+std::string list_of(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& one : names) all += (all.empty() ? "" : ", ") + one;
+  return all.empty() ? "none" : all;
+}
+
+[[noreturn]] void refuse_nothing(const std::vector<std::string>& known) {
+  throw CliError(kUsage,
+                 "[predict] what the last layer makes has no row for each sample, which a file of "
+                 "predictions needs; values that have: " +
+                     list_of(known) +
+                     (known.empty() ? "; name one with `as` in the model, and with --output"
+                                    : "; name one with --output"));
+}
+
 // The values of --output, or what the last layers make.
 void Prediction::choose(const Json& outputs, const FedSamples& samples) {
   const auto is_last = [](const std::string& name) {
@@ -141,6 +160,7 @@ void Prediction::choose(const Json& outputs, const FedSamples& samples) {
   std::vector<std::string> wanted = arguments_.outputs, known;
   for (const Json& o : outputs) known.push_back(o.at("name"));
   if (wanted.empty()) std::copy_if(known.begin(), known.end(), std::back_inserter(wanted), is_last);
+  if (wanted.empty()) refuse_nothing(known);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const std::string& name = wanted[i];
     if (std::find(wanted.begin(), wanted.begin() + static_cast<ptrdiff_t>(i), name) !=
@@ -148,12 +168,10 @@ void Prediction::choose(const Json& outputs, const FedSamples& samples) {
       continue;  // named twice
     const auto at = std::find(known.begin(), known.end(), name);
     if (at == known.end()) {
-      std::string all;
-      for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
       const std::string near = nearest(name, known);
       throw CliError(kUsage, "[predict] there is no output '" + name + "'" +
                                  (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                                 "; there are: " + all);
+                                 "; there are: " + list_of(known));
     }
     const Json& o = outputs.at(static_cast<size_t>(at - known.begin()));
     if (!o.at("kept").get<bool>())
@@ -203,7 +221,7 @@ void Prediction::predict(Session& session, FedSamples& samples, const Share& sha
   std::vector<std::string> rooms(values_.size());
   for (int64_t at = 0; at < most; at += batch) {
     if (stop_.asked())
-      throw CliError(kInterrupted, "[predict] stopped on request; nothing was written");
+      throw CliError(kInterrupted, "[predict] stopped on request; " + written(all));
     const int64_t n = std::clamp<int64_t>(own - at, 0, batch);
     std::vector<plait_prediction> wanted;
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -214,11 +232,17 @@ void Prediction::predict(Session& session, FedSamples& samples, const Share& sha
     host_detail::check(plait_session_predict_all(session.get(), feeds.data(),
                                                  static_cast<uint32_t>(feeds.size()), wanted.data(),
                                                  static_cast<uint32_t>(wanted.size())));
-    if (!keeper_ || n == 0) continue;
-    keeper_->add(n, std::vector<std::string_view>(rooms.begin(), rooms.end()));
+    if (keeper_ && n > 0)
+      keeper_->add(n, std::vector<std::string_view>(rooms.begin(), rooms.end()));
     done_ += n;
     if (bar_) bar_->update(static_cast<uint64_t>(done_), static_cast<uint64_t>(all));
   }
+}
+
+std::string Prediction::written(int64_t samples) const {
+  if (!is_stream(arguments_.to)) return "nothing was written";
+  return strf("%lld of %lld samples were written", static_cast<long long>(done_),
+              static_cast<long long>(samples));
 }
 
 // Rank 0 adds what the other replicas have left, and the file takes its place.
@@ -273,15 +297,7 @@ void add_predict(CLI::App& app, Context& context) {
       "writes what a checkpoint of FILE makes of each sample of a data set, on the ranks of its "
       "[topology]; data.NAME.limit=N uses N samples");
   const auto arguments = std::make_shared<PredictArguments>();
-  add_file(*verb, arguments->file);
-  verb->add_option(
-          "--checkpoint", arguments->checkpoint,
-          "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint; default: "
-          "FILE, if that is a run directory")
-      ->type_name("DIR");
-  verb->add_option("--dataset", arguments->dataset, "predicts the samples of [data.NAME]")
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_checkpoint_arguments(*verb, *arguments, "predicts");
   verb->add_option(
           "--to", arguments->to,
           "the file, by its end .npy, .npz, .safetensors, .csv or .jsonl; replaced when it "
@@ -296,9 +312,6 @@ void add_predict(CLI::App& app, Context& context) {
                    "what the last layer of each model makes")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  verb->add_flag("--one-rank", arguments->one_rank,
-                 "predicts in one process, whatever [topology] asks for");
-  add_ranks(*verb, arguments->ranks);
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return Prediction(context, *arguments).run(); };
   });
