@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/text.hpp"
 #include "kit/dataset_texts.hpp"
 
 namespace plait::plan {
@@ -48,13 +49,22 @@ std::vector<Part> parts_of(const Dataset& d) {
   return parts;
 }
 
+// Each line is a name of the samples, and one that two parts share is enough.
+bool same_samples(const std::string& whole, const std::string& other) {
+  const std::vector<std::string> names = split(whole, '\n'), others = split(other, '\n');
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !name.empty() && std::find(others.begin(), others.end(), name) != others.end();
+  });
+}
+
 // One problem of a dataset is enough: the others have the same reason.
 void check_parts(const config::DatasetConfig& config, const Dataset& own, const Dataset& other,
                  config::Problems& problems) {
   const std::vector<Part> theirs = parts_of(other);
   for (const Part& mine : parts_of(own))
     for (const Part& its : theirs) {
-      if (mine.whole != its.whole || mine.name == its.name || mine.how == its.how) continue;
+      if (mine.name == its.name || mine.how == its.how) continue;
+      if (!same_samples(mine.whole, its.whole)) continue;
       problems.add(config.origin, config.path,
                    "is part \"" + mine.name + "\" by " + mine.how + ", and " + name_of(other) +
                        " part \"" + its.name + "\" of the same samples by " + its.how +

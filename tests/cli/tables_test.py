@@ -198,6 +198,14 @@ class Split(Case):
         self.expect(0, "check", "o.toml")
         self.fails(2, ["check", "o.toml", "data.eval.seed=1"], "seed = 1, by = \"\" (the index among 200 samples), and [data.train] part "
                    "\"train\" of the same samples by validation = 0.1, test = 0, seed = 0, by = \"\" (the index among 200 samples)")
+        # Of a copy, packed or not, the samples are the same, too.
+        self.write("copy.csv", flowers(200, 4))
+        (self.folder / "copy.csv.gz").write_bytes(gzip.compress(flowers(200, 4).encode()))
+        for copy in ("copy.csv", "copy.csv.gz"):
+            self.write("y.toml", RUN + train + "[data.eval]\n" + data.format("validation", copy) + MODEL)
+            self.expect(0, "check", "y.toml")
+            self.fails(2, ["check", "y.toml", "data.eval.seed=1"], "data.eval: is part \"validation\" by ",
+                       "and [data.train] part \"train\" of the same samples by")
         # By other columns.
         self.fails(2, ["check", "o.toml", "data.eval.by=key", "data.train.by=key"], "by = \"key\" (of 'lot'), and [data.train]",
                    "by = \"key\" (of 'colour'): a sample may be in both")

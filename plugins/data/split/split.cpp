@@ -118,17 +118,25 @@ class Split {
   }
 
   void keep_texts(const Options& o, std::string_view part) {
-    const plait_dataset_info& whole = whole_.info();
-    // As many samples of one file are the same, whichever columns of it are read.
-    const char* file = whole_.text_of(0, PLAIT_TEXT_SOURCE, 0);
-    texts_[0] =
-        std::to_string(whole.n_samples) + " samples " +
-        (file ? std::string("of ") + file : std::to_string(whole.fingerprint));
+    texts_[0] = what_is_divided();
     texts_[1] = "validation = " + text_of_share(o.real("validation")) +
                 ", test = " + text_of_share(o.real("test")) +
                 ", seed = " + std::to_string(o.integer("seed")) + ", by = \"" +
                 std::string(o.text("by")) + "\"" + what_decides(o);
     texts_[2] = part;
+  }
+  // In two lines: as many samples of one file are the same, whichever columns of it are read, and
+  // a copy of the file has the same hash of its content.
+  std::string what_is_divided() const {
+    const plait_dataset_info& whole = whole_.info();
+    const std::string n = std::to_string(whole.n_samples) + " samples ";
+    const char* file = whole_.text_of(0, PLAIT_TEXT_SOURCE, 0);
+    std::string path = file ? file : "";
+    std::replace(path.begin(), path.end(), '\n', ' ');
+    // A dataset that was opened for its metadata has no hash.
+    const std::string content = whole.fingerprint ? n + std::to_string(whole.fingerprint) : "";
+    if (path.empty()) return content;
+    return n + "of " + path + (content.empty() ? "" : "\n" + content);
   }
   // The columns of the field, or the number of the samples: lines that were left out move the index
   // of those behind them.
