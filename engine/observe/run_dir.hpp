@@ -84,7 +84,7 @@ class RunDir {
 };
 
 // The lock of the run among whose checkpoints `path` lies, a file or folder to be made; null: among
-// those of none. A run that starts or saves meanwhile would remove what is not complete there.
+// no run's. A run that starts or saves meanwhile would remove what is not complete there.
 // Errors: PLAIT_ERR_STATE when the run is in use.
 std::unique_ptr<RunLock> lock_run_around(FileSystem& files, const std::string& path);
 

@@ -12,7 +12,7 @@ namespace plait::plan {
 
 struct Tf32Products {
   size_t of_f32 = 0;   // products whose operands are f32
-  size_t rounded = 0;  // those of them that are computed in TF32
+  size_t rounded = 0;  // of these products, how many are computed in TF32
 };
 Tf32Products tf32_products(const Plan& plan);
 

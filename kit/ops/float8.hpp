@@ -24,7 +24,7 @@ inline constexpr plait_option kMatmulF8Attrs[] = {kMatmulBias};
 inline constexpr plait_option kMatmulF8Folds[] = {kMatmulActivation, kMatmulAccumulate,
                                                   kResultType};
 
-// What shares a number: all elements, or those of a row or column.
+// What shares a number: all elements, or all elements of a row or column.
 enum class ScaleOf { kTensor, kRows, kColumns };
 
 struct GreatestMagnitude {

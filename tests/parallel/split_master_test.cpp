@@ -84,7 +84,7 @@ TEST_SUITE("precision") {
       check_same_steps(toml, "muon", layout, 8);
   }
 
-  TEST_CASE("a checkpoint of split masters goes on on other layouts, and where none is split") {
+  TEST_CASE("a checkpoint of split masters is resumed on other layouts, and where none is split") {
     const Folder folder;
     const JobSpec whole{
         vocabulary_model(folder, 13), {"precision.compute=bf16", "batch.eval=8"}, {}, {}};

@@ -18,7 +18,7 @@ std::string shortest(T value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// Numbers of a sample; those of 64 bits as integers, which double cannot hold.
+// Numbers of a sample; i64 as integers, for double cannot hold all of them.
 class Numbers {
  public:
   Numbers(const PredictedValue& value, std::string_view row)

@@ -32,8 +32,7 @@ std::span<const OpDef> halves_ops() {
        .infer = infer_split,
        .precision = PrecisionClass::kFollow},
       {.name = "join_halves",
-       .help = "what split_halves divided: the f32 whose bits are those of high and 16 zeros, plus "
-               "low",
+       .help = "what split_halves divided: the bits of high and 16 zeros, plus low, as an f32",
        .signature = "high (.., C), low (.., 2 C) -> x (.., C)",
        .dtypes = "high bf16, low u8; x f32",
        .audience = Audience::kEngine,

@@ -33,7 +33,7 @@ class Failure {
   std::chrono::steady_clock::time_point since() const { return since_; }
   [[noreturn]] void throw_it() const { fail(code_, text_); }
   // The same as the cause of an error that names the call that the GPU was at: the host does not
-  // see those of a graph.
+  // see the calls of a graph.
   [[noreturn]] void throw_it(const Host& host, const std::string& head) const {
     if (begun_.empty()) throw_it();
     const std::string begun = head + " failed while the GPU was at " + begun_;

@@ -113,7 +113,7 @@ ProcessGroup::ProcessGroup(const Host& host, const Options& options, const plait
   }
 }
 
-// Collectives are connected by a first one, messages (those of all_to_all) by a first one to and
+// Collectives are connected by a first one, messages (also of all_to_all) by a first one to and
 // from each peer.
 void ProcessGroup::warm(Clock::time_point deadline) {
   const CUstream stream = collectives_->stream();

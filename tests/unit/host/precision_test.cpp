@@ -365,7 +365,7 @@ TEST_CASE("a split master makes the steps of one that is not, to the bit") {
   }
 }
 
-TEST_CASE("checkpoints of split masters and of others are the same, and go on as each other") {
+TEST_CASE("checkpoints of split masters and of others are the same, and each resumes the other") {
   const TempFolder folder;
   const std::string saved = folder / "split", other = folder / "whole";
   const Run split(learner(kSplit)), whole(learner(kWhole));

@@ -17,7 +17,7 @@ using B32 = hn::Repartition<uint32_t, F32>;
 using B16 = hn::Rebind<uint16_t, F32>;
 using VB = hn::Vec<B32>;
 
-// Bits of f32 to those of the nearest bf16, even where two are, in the low half. NaN stays NaN.
+// Bits of f32 to the bits of the nearest bf16, even where two are, in the low half. NaN stays NaN.
 HWY_INLINE VB bf16_bits(VB bits) {
   const VB odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(B32(), 1));
   const VB rounded = hn::Add(bits, hn::Add(odd, hn::Set(B32(), 0x7fff)));

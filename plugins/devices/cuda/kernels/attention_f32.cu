@@ -105,7 +105,7 @@ __device__ __forceinline__ void attend(const AttentionArgs& a) {
         for (int j = 0; j < J; ++j)
           s[i][j] *= keeps(a, sample, head, first + ty + 16 * i, key + tx + 16 * j) ? a.kept : 0.0f;
     put_f32<kKeys>(s, weights);
-    __syncwarp();  // rows of weights are those of this warp alone
+    __syncwarp();  // no other warp reads these rows of weights
     multiply_columns_f32<D, kKeys, I>(o, weights, v_tile);
   }
   finish<D>(a, o, most, sum, sample, head, first);

@@ -96,7 +96,7 @@ __device__ __forceinline__ void grade_keys(const AttentionArgs& a) {
       }
     }
     put_f32<kColumns>(s, shared.weights);
-    __syncwarp();  // rows of weights are those of this warp alone
+    __syncwarp();  // no other warp reads these rows of weights
     multiply_columns_f32<D, kColumns, I>(dv, shared.weights, shared.other_columns);
     __syncwarp();
     put_f32<kColumns>(dp, shared.weights);
@@ -154,7 +154,7 @@ __device__ __forceinline__ void grade_queries(const AttentionArgs& a) {
         s[i][j] = grade(a, weight, dp[i][j], kept_of(a, at), lse[i], delta[i]);
       }
     put_f32<kColumns>(s, shared.weights);
-    __syncwarp();  // rows of weights are those of this warp alone
+    __syncwarp();  // no other warp reads these rows of weights
     multiply_columns_f32<D, kColumns, I>(dq, shared.weights, shared.columns);
   }
   write_rows_f32<D, I>(dq, scales, static_cast<float*>(a.dq) + query * a.qk,

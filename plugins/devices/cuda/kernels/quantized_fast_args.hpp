@@ -1,4 +1,4 @@
-// What the kernels of quantized_fast take, besides those of quantized_args.hpp.
+// What the kernels of quantized_fast take, besides the arguments of quantized_args.hpp.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ struct RopeTableArgs {
   AnyPointer positions, lengths;  // data nullptr: positions are 0, 1, ..; no sample is long
   float *cos, *sin;
   int64_t tokens, sample;       // all tokens; of a sample
-  int64_t pairs, first, count;  // of a token; those of this launch
+  int64_t pairs, first, count;  // of a token; first pair and number of pairs of this launch
   int64_t original;             // a longer sample takes long_frequency
   float amplitude;
   float frequency[kPairsOfLaunch], long_frequency[kPairsOfLaunch];

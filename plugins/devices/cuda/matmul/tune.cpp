@@ -57,7 +57,7 @@ class Operands {
 
  private:
   // Random bits but for the highest byte of each element, which makes it neither large nor 0 in any
-  // type: products of equal numbers need less power, and are faster, than those of a model.
+  // type: products of equal numbers need less power than products of a model, and are faster.
   void fill(char* to, uint64_t bytes, uint64_t element, CUstream stream) {
     constexpr uint64_t kPiece = uint64_t{1} << 20;
     std::vector<unsigned char> piece(std::min(bytes, kPiece));
@@ -122,7 +122,7 @@ std::vector<double> measure(Device& device, const ProductDesc& d,
   return least;
 }
 
-// Other bits than those of an untuned session are worth a clear gain only.
+// Only a clear gain is worth bits that an untuned session would not have.
 size_t choose(const std::vector<double>& seconds) {
   constexpr double kClear = 0.97;
   const auto best = std::min_element(seconds.begin(), seconds.end());
