@@ -21,9 +21,9 @@ extern "C" {
 #define PLAIT_TEXT_COLUMN 0u /* the name of column `index` */
 #define PLAIT_TEXT_CLASS 1u  /* what number `index` stands for in column 0; + k: in column k */
 /* Of whatever field, of a dataset that is a part of another one: text 0 says what was divided, 1 how,
- * 2 which part this is. Texts 0 are equal if and only if the samples are. Parts of the same samples
- * have to be divided in the same way, or a sample may be in two of them. A dataset made of several
- * parts has three texts for each, one part behind the other. */
+ * 2 which part this is. Texts 0 have a line in common if and only if the samples are the same. Parts
+ * of the same samples have to be divided in the same way, or a sample may be in two of them. A dataset
+ * made of several parts has three texts for each, one part behind the other. */
 #define PLAIT_TEXT_PART 0xffffffffu
 /* Of whatever field, of a dataset that reads a file or a folder: text 0 is its absolute path.
  * Datasets with the same one have the same samples, whichever columns of it they read. */

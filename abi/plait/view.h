@@ -40,7 +40,7 @@ extern "C" {
 /* What a view shows. */
 #define PLAIT_VIEW_PARAMETER 0u /* a parameter, in its own dtype and shape */
 /* A value to predict, as in plait_session_predict(): of all samples of a batch, in the order of the
- * last prediction or evaluated batch. Rows behind its n samples are those of padding. */
+ * last prediction or evaluated batch. Rows behind its n samples are padding. */
 #define PLAIT_VIEW_OUTPUT 1u
 /* Results of the last step: "MODEL.loss" (mean over the global batch, as plait_step_result.loss of
  * one model) and "MODEL.grad_norm" (before clipping) are scalars (shape ()); of a metric with
