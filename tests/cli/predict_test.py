@@ -155,7 +155,8 @@ class Predict(RankCase):
         self.write("new.toml", 'extends = "animals.toml"\n[data.new]\ntype = "csv"\npath = "new.csv"\n')
         words = ("new.toml", "--checkpoint", "animals", "--dataset", "new")
         self.assertEqual([line["output"] for line in self.lines(*words)], [line["output"] for line in self.lines("animals")[:5]])
-        self.assertEqual([line["output.class"] for line in self.lines(*words)], [line[1] for line in found[:5]])
+        self.assertEqual([line["output.class"] for line in self.lines(*words)],
+                         [line[1] for line in found[:5]])
         self.expect(0, "predict", *words, "--to", "new-p.csv")
         with (self.folder / "new-p.csv").open(newline="") as file:
             self.assertEqual(list(csv.reader(file)), [head, *found[:5]])
@@ -170,7 +171,8 @@ class Predict(RankCase):
                               (["--to", "none/p.csv"], "cannot write 'none/p.csv'"),
                               (["--dataset", "tset"], "no dataset 'tset'"),
                               (["topology.data=2"], "2 replicas", "--one-rank"),
-                              (["topology.data=2", "--to", "/dev/null", "--format", "csv"], "/dev/null has no place", "--one-rank"),
+                              (["topology.data=2", "--to", "/dev/null", "--format", "csv"],
+                               "/dev/null has no place", "--one-rank"),
                               (["--output", "hidden", "evaluate.outputs=none"], "evaluate.outputs=all"),
                               (["--dataset", "train", "data.train.normalize.x.divide=2", "data.eval.normalize.x.divide=4"],
                                "[data.train] is normalised differently from [data.eval]")):
@@ -197,7 +199,8 @@ class Predict(RankCase):
             ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
 
         def predict(to):
-            return subprocess.run([PLAIT, "predict", "one", "--to", to], cwd=self.folder, env=self.environment(), preexec_fn=without_root,
+            return subprocess.run([PLAIT, "predict", "one", "--to", to], cwd=self.folder,
+                                  env=self.environment(), preexec_fn=without_root,
                                   capture_output=True, text=True, timeout=TIME)
 
         try:
@@ -211,7 +214,8 @@ class Predict(RankCase):
 
     def test_lines_that_were_written_before_a_signal(self):
         words = [PLAIT, "predict", "one", "--dataset", "train", "data.train.samples=1000000"]
-        with subprocess.Popen(words, cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        with subprocess.Popen(words, cwd=self.folder, env=self.environment(), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
             first = run.stdout.readline()
             run.send_signal(signal.SIGINT)
             out, err = run.stdout.read(), run.stderr.read()

@@ -202,9 +202,11 @@ class Split(Case):
         self.write("copy.csv", flowers(200, 4))
         (self.folder / "copy.csv.gz").write_bytes(gzip.compress(flowers(200, 4).encode()))
         for copy in ("copy.csv", "copy.csv.gz"):
-            self.write("y.toml", RUN + train + "[data.eval]\n" + data.format("validation", copy) + MODEL)
+            other = "[data.eval]\n" + data.format("validation", copy)
+            self.write("y.toml", RUN + train + other + MODEL)
             self.expect(0, "check", "y.toml")
-            self.fails(2, ["check", "y.toml", "data.eval.seed=1"], "data.eval: is part \"validation\" by ",
+            self.fails(2, ["check", "y.toml", "data.eval.seed=1"],
+                       "data.eval: is part \"validation\" by ",
                        "and [data.train] part \"train\" of the same samples by")
         # By other columns.
         self.fails(2, ["check", "o.toml", "data.eval.by=key", "data.train.by=key"], "by = \"key\" (of 'lot'), and [data.train]",
