@@ -205,8 +205,6 @@ class Host {
   const plait_host* h_;
 };
 
-namespace detail {}  // namespace detail
-
 // A dataset that is opened with it is asked for its description, and never for samples.
 struct MetadataOnly {};
 
