@@ -12,6 +12,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInf = std::numeric_limits<double>::infinity();
 
 plait_shape low_of(plait_shape s) {
+  if (s.ndim == 0) s = f32({1});
   s.dtype = PLAIT_U8;
   s.dims[s.ndim - 1] *= 2;
   return s;
@@ -48,8 +49,10 @@ void add_halves_cases(std::vector<Case>& out) {
     out.push_back(split({n}));
     out.push_back(join({n}));
   }
-  out.push_back(split({3, 5, 7}));
-  out.push_back(join({3, 5, 7}));
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{}, {3, 5, 7}}) {
+    out.push_back(split(dims));
+    out.push_back(join(dims));
+  }
   const double special[] = {
       0.0,          -0.0,          1.0,      0x1.01p0,  0x1.03p0,        -0x1.01p0, 0x1.00fffep0,
       0x1.010002p0, 0x1.fep127,    0x1.fep0, 0x1.ffp0,  -0x1.fffffep0,   kInf,      -kInf,
