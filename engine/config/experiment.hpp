@@ -1,5 +1,5 @@
 // An experiment, typed and checked, as the rest of the engine reads it. Numbers are inside the
-// ranges that schema.cpp declares.
+// ranges that schema.cpp and schema_items.cpp declare.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ struct PrecisionConfig {
   int64_t scale_window = 1000;  // steps
   int64_t scale_hysteresis = 2;
   bool scale_consecutive = false;
-  bool tf32 = false;   // products of f32 round their operands where the device can
-  bool tune = false;   // the algorithms of products are chosen by measuring
+  bool tf32 = false;     // products of f32 round their operands where the device can
+  bool tune = false;     // the algorithms of products are chosen by measuring
   std::string products;  // "compute" or "fp8"
   // [precision.fp8]: formats of the two operands, "e4m3 x e5m2", or "off".
   std::string fp8_forward, fp8_grad_input, fp8_grad_weight;

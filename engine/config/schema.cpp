@@ -1,15 +1,10 @@
+// The keys of the sections that belong to no item.
 #include "engine/config/schema.hpp"
-
-#include <plait/dataset.h>
-#include <plait/device.h>
-#include <plait/format.h>
-#include <plait/layer.h>
-#include <plait/optimizer.h>
-#include <plait/tokenizer.h>
 
 #include <string>
 
 #include "engine/base/error.hpp"
+#include "engine/config/count.hpp"
 #include "kit/option_decl.hpp"
 
 namespace plait::config {
@@ -17,13 +12,6 @@ namespace {
 
 using namespace kit;  // declarations
 using enum KeyRole;
-
-constexpr plait_option count(const char* n, const char* d, double min, const char* unit,
-                             const char* h) {
-  plait_option o = at_least(int_option(n, d, h), min);
-  o.unit = unit;
-  return o;
-}
 
 constexpr Key<RunConfig> kRun[] = {
     key<&RunConfig::name>(text_option("name", "\"run\"", "name of the run and of its folder")),
@@ -77,19 +65,20 @@ constexpr Key<RunConfig> kRun[] = {
 constexpr Key<TopologyConfig> kTopology[] = {
     key<&TopologyConfig::data>(
         count("data", "1", 0, "ranks",
-              "replicas; each computes its part of the batch; 0: as many as the ranks that are "
-              "started make, by the other axes")),
-    key<&TopologyConfig::tensor>(count(
-        "tensor", "1", 0, "ranks",
-        "tensor-parallel ranks; layers with `parallel` are sharded over them; 0: as `data`, of "
-        "which one axis at most can be 0")),
+              "replicas; each computes its part of the batch; 0: the number of ranks that are "
+              "started, divided by the other axes")),
+    key<&TopologyConfig::tensor>(
+        count("tensor", "1", 0, "ranks",
+              "tensor-parallel ranks; layers with `parallel` are sharded over them; 0: as for "
+              "`data`; one axis at most can be 0")),
     key<&TopologyConfig::sequence>(bool_option(
         "sequence", "false",
         "sequence parallelism: between layers with `parallel`, tensor ranks hold and compute 1/T "
         "of the rows each, where T divides their number")),
     key<&TopologyConfig::pipeline>(
         count("pipeline", "1", 0, "ranks",
-              "pipeline ranks; the layers are divided into stages over them; 0: as `data`")),
+              "pipeline ranks; the layers are divided into stages over them; 0: as for "
+              "`data`")),
     key<&TopologyConfig::schedule>(
         choice_option("schedule", "\"1f1b\"", "gpipe|1f1b|interleaved|zero_bubble",
                       "pipeline schedule: order of the forward and backward passes of a step")),
@@ -172,10 +161,12 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
                     "nearest at random, exact on average; gains and biases stay f32"),
         kResult),
     key<&PrecisionConfig::split_master>(
-        bool_option("split_master", "false",
-                    "with bf16, keep each f32 weight as its copy and the 16 bits that the copy "
-                    "lacks, 4 bytes instead of 6: nothing is lost, but a host has no view of such "
-                    "a weight, and copies round halves away from 0; no effect with zero = 3"),
+        bool_option(
+            "split_master", "false",
+            "with bf16, keep each f32 weight as its copy and the 16 bits that the copy "
+            "lacks, 4 bytes instead of 6: nothing is lost, but a host has no view of such "
+            "a weight, and copies round halves away from 0; no effect on trained weights with "
+            "zero = 3"),
         kResult),
     key<&PrecisionConfig::residual>(
         choice_option("residual", "\"f32\"", "f32|compute",
@@ -426,158 +417,6 @@ const Section kSections[] = {
     of<&Experiment::plugins, kPlugins>("plugins", "plugins to load"),
 };
 
-constexpr Key<LayerConfig> kLayer[] = {
-    key<&LayerConfig::type, LayerConfig>(text_option("type", nullptr, "layer item"), kResult),
-    key<&LayerConfig::name>(
-        text_option("name", "\"\"",
-                    "name of the layer, part of its parameters' names; empty: type and number"),
-        kResult),
-    key<&LayerConfig::from>(
-        texts_option("from", "[]",
-                     "values to read, by the name that `as` gives, of a data field, or of a layer "
-                     "before; empty: the output of the previous layer"),
-        kResult),
-    key<&LayerConfig::as>(
-        texts_option("as", "[]", "names of the outputs, for `from` of other layers"), kResult),
-    key<&LayerConfig::repeat>(
-        at_least(
-            int_option("repeat", "1",
-                       "copies, each reading the one before; NAME becomes NAME0, NAME1, ... then"),
-            1),
-        kResult),
-    key<&LayerConfig::parallel>(
-        text_option("parallel", "\"none\"",
-                    "how tensor parallelism shards the layer, of the ways that it has")),
-};
-constexpr Key<BlockConfig> kBlock[] = {
-    key<&BlockConfig::type>(text_option("type", nullptr, "\"block\": layers written once"),
-                            kResult),
-    key<&BlockConfig::name>(
-        text_option("name", "\"\"",
-                    "NAME: its layers are NAME.LAYER, the names of their values are its own, and "
-                    "`input` is what enters it; empty: layers are numbered through the copies"),
-        kResult),
-    key<&BlockConfig::repeat>(
-        at_least(int_option("repeat", "1",
-                            "copies, each reading the one before; NAME becomes NAME0, NAME1, ... "
-                            "then"),
-                 1),
-        kResult),
-};
-constexpr Key<LossConfig> kLoss[] = {
-    key<&LossConfig::type, LossConfig>(text_option("type", nullptr, "loss item"), kResult),
-    key<&LossConfig::name>(text_option("name", "\"\"", "name of its metric; empty: its type"),
-                           kResult),
-    key<&LossConfig::from>(
-        texts_option(
-            "from", "[]",
-            "names of the values to read; empty: the model's output and the first target field"),
-        kResult),
-    key<&LossConfig::weight>(
-        real_option("weight", "1.0",
-                    "weight of this loss in the sum of losses, each a mean over what it counts"),
-        kResult),
-};
-constexpr Key<MetricConfig> kMetric[] = {
-    key<&MetricConfig::type, MetricConfig>(text_option("type", nullptr, "metric item")),
-    key<&MetricConfig::name>(text_option("name", "\"\"", "name of its metric; empty: its type")),
-    key<&MetricConfig::from>(texts_option(
-        "from", "[]",
-        "names of the values to read; empty: the model's output and the first target field")),
-    key<&MetricConfig::train>(bool_option(
-        "train", "true", "compute it in training steps, too, not in evaluations alone")),
-};
-constexpr Key<OptimizerConfig> kOptimizer[] = {
-    key<&OptimizerConfig::type, OptimizerConfig>(text_option("type", nullptr, "optimizer item"),
-                                                 kResult),
-    key<&OptimizerConfig::learning_rate>(
-        at_least(real_option("learning_rate", "0.0",
-                             "base learning rate, multiplied by the schedule; each optimizer has "
-                             "its own default"),
-                 0),
-        kResult),
-    key<&OptimizerConfig::weight_decay>(
-        at_least(
-            real_option("weight_decay", "0.0", "weight decay; each optimizer has its own default"),
-            0),
-        kResult),
-    key<&OptimizerConfig::clip_grad_norm>(
-        at_least(real_option("clip_grad_norm", "0.0",
-                             "maximum global norm of the gradient; 0: no clipping"),
-                 0),
-        kResult),
-};
-constexpr Key<ItemConfig> kSchedule[] = {
-    key<&ItemConfig::type>(text_option("type", nullptr, "schedule item"), kResult),
-};
-constexpr Key<GroupConfig> kGroup[] = {
-    key<&GroupConfig::match>(texts_option("match", nullptr,
-                                          "patterns of full parameter names, with * and ?; a "
-                                          "parameter may match at most one group; "
-                                          "without a match it uses the optimizer's own settings"),
-                             kResult),
-    key<&GroupConfig::learning_rate>(
-        at_least(real_option("learning_rate", "0.0", "learning rate; default: the optimizer's"), 0),
-        kResult),
-    key<&GroupConfig::weight_decay>(
-        at_least(real_option("weight_decay", "0.0", "weight decay; default: the optimizer's"), 0),
-        kResult),
-    key<&GroupConfig::frozen>(
-        bool_option("frozen", "false", "true: these parameters are never updated"), kResult),
-    key<&GroupConfig::elementwise>(
-        bool_option(
-            "elementwise", "false",
-            "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
-        kResult),
-};
-constexpr Key<DatasetConfig> kDataset[] = {
-    key<&DatasetConfig::type, DatasetConfig>(text_option("type", nullptr, "dataset item"), kResult),
-    key<&DatasetConfig::shuffle>(
-        bool_option("shuffle", "false",
-                    "shuffle the samples each epoch; default for [data.train]: true"),
-        kResult),
-    key<&DatasetConfig::prefetch>(
-        at_most(count("prefetch", "-1", -1, "batches",
-                      "batches to read ahead; 0: none; -1: as many as fit in 8 MiB, 2 to 32"),
-                1024)),
-    key<&DatasetConfig::limit>(
-        count("limit", "0", 0, "samples", "number of samples to use, from the first; 0: all"),
-        kResult),
-};
-constexpr Key<ItemConfig> kTokenizer[] = {
-    key<&ItemConfig::type>(text_option("type", nullptr, "tokenizer item"), kResult),
-};
-constexpr Key<ItemConfig> kFormat[] = {
-    key<&ItemConfig::type>(text_option("type", nullptr, "format item"), kResult),
-};
-constexpr Key<NormalizeConfig> kNormalize[] = {
-    key<&NormalizeConfig::automatic>(
-        bool_option("auto", "false",
-                    "mean and std of each column of [data.train], of all values where a sample has "
-                    "several axes; also written FIELD = \"auto\", and normalize = \"auto\" for all "
-                    "inputs of real numbers"),
-        kResult),
-    key<&NormalizeConfig::divide>(
-        above(real_option("divide", "1.0", "y = (x / divide - mean) / std"), 0), kResult),
-    key<&NormalizeConfig::mean>(
-        reals_option("mean", "[0.0]", "see `divide`; one number, or one for each column"), kResult),
-    key<&NormalizeConfig::std>(
-        above(reals_option("std", "[1.0]", "see `divide`; one number, or one for each column"), 0),
-        kResult),
-};
-constexpr Key<ModelConfig> kModel[] = {
-    key<&ModelConfig::frozen>(
-        bool_option("frozen", "false", "true: used for inference only, never updated"), kResult),
-    key<&ModelConfig::load>(
-        path_option("load", "\"\"",
-                    "weights to start from: a safetensors file, a folder of such files with their "
-                    "index, a checkpoint or a run directory; empty: initial values")),
-    key<&ModelConfig::load_names>(
-        texts_option("load_names", "[]",
-                     "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "
-                     "on both sides: [\"linear*=fc*\"]")),
-};
-
 }  // namespace
 
 std::span<const Section> sections() { return kSections; }
@@ -588,50 +427,11 @@ const Section& section(std::string_view path) {
   fail_internal("[config] there is no section '" + std::string(path) + "'");
 }
 
-KeyTable<LayerConfig> layer_keys() { return {kLayer}; }
-KeyTable<BlockConfig> block_keys() { return {kBlock}; }
-KeyTable<LossConfig> loss_keys() { return {kLoss}; }
-KeyTable<MetricConfig> metric_keys() { return {kMetric}; }
-KeyTable<OptimizerConfig> optimizer_keys() { return {kOptimizer}; }
-KeyTable<ItemConfig> schedule_keys() { return {kSchedule}; }
-KeyTable<GroupConfig> group_keys() { return {kGroup}; }
-KeyTable<DatasetConfig> dataset_keys() { return {kDataset}; }
-KeyTable<ItemConfig> tokenizer_keys() { return {kTokenizer}; }
-KeyTable<ItemConfig> format_keys() { return {kFormat}; }
-KeyTable<NormalizeConfig> normalize_keys() { return {kNormalize}; }
-KeyTable<ModelConfig> model_keys() { return {kModel}; }
-
 KeyRole role_of(const plait_option& declared) {
   if (declared.struct_size < sizeof(KeyDeclaration)) return kResult;
   // Room enough to look for the mark.
   const auto& key = reinterpret_cast<const KeyDeclaration&>(declared);
   return key.mark == &detail::kOwnKey ? key.role : kResult;
-}
-
-std::vector<std::string_view> reserved_keys(std::string_view kind) {
-  struct Reserved {
-    std::string_view kind;
-    OptionView keys;
-    std::vector<std::string_view> tables;
-  };
-  const Reserved all[] = {
-      {PLAIT_KIND_LAYER, layer_keys(), {"tie"}},
-      {PLAIT_KIND_LOSS, loss_keys(), {}},
-      {PLAIT_KIND_METRIC, metric_keys(), {}},
-      {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen", "elementwise"}},
-      {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
-      {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},
-      {PLAIT_KIND_TOKENIZER, tokenizer_keys(), {}},
-      {PLAIT_KIND_FORMAT, format_keys(), {}},
-  };
-  for (const Reserved& one : all) {
-    if (one.kind != kind) continue;
-    std::vector<std::string_view> names = one.tables;
-    for (uint32_t i = 0; i < one.keys.size(); ++i)
-      if (one.keys[i].name != std::string_view("parallel")) names.emplace_back(one.keys[i].name);
-    return names;
-  }
-  return {};
 }
 
 }  // namespace plait::config

@@ -1,5 +1,6 @@
 // The engine's own keys, declared with the same table as a plugin's options. A new key is one line
-// in schema.cpp, which also says whether it decides the result, and one field in experiment.hpp;
+// in schema.cpp, or in schema_items.cpp if it stands in the table of an item, which also says
+// whether it decides the result, and one field in experiment.hpp;
 // reading, check, template, documentation, and the comparisons of ranks and of checkpoints follow.
 #pragma once
 

@@ -140,6 +140,7 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
 namespace {
 
 void check_fp8_patterns(const Plan& plan, config::Problems& problems) {
+  if (plan.experiment.precision.products != "fp8") return;
   std::vector<std::string> names;
   for (const Parameter& p : plan.parameters) names.push_back(p.name);
   for (const std::string& pattern : plan.experiment.precision.fp8_except)
@@ -248,6 +249,15 @@ void warn_ignored(const config::Experiment& e, Log* log) {
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
   if (t.data > 1 && t.zero == 3 && e.precision.split_master)
     warn("precision.split_master", "with topology.zero = 3 there are no copies of trained weights");
+  const config::PrecisionConfig& p = e.precision;
+  if (p.products != "fp8") {
+    for (const auto& [path, set] : e.sections)
+      for (const char* key : {"scaling", "forward", "grad_input", "grad_weight", "except"})
+        if (path == "precision.fp8" && set.given(key))
+          warn("precision.fp8." + std::string(key), "precision.products is \"compute\"");
+  } else if (p.fp8_forward == "off" && p.fp8_grad_input == "off" && p.fp8_grad_weight == "off") {
+    warn("precision.products", "all three products of [precision.fp8] are \"off\"");
+  }
   if (e.dataset("eval") || e.generate.only) return;
   if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
   for (const config::ModelConfig& model : e.models)

@@ -1,7 +1,8 @@
 // Parameters in two halves (precision.split_master): the bf16 that products read, and the 16 bits
 // that it lacks. Together they are the f32 that optimizers, checkpoints and hosts know; see
-// kit/ops/halves.hpp. No program has such a parameter as a whole: the update joins and splits a
-// piece at a time, and a table is joined row by row.
+// kit/ops/halves.hpp. The update joins and splits a piece at a time, and a table is joined row by
+// row; statistics and generation with weights of 8 bits join the whole of one parameter after
+// another.
 #pragma once
 
 #include "engine/plan/plan_draft.hpp"

@@ -138,6 +138,11 @@ class Plan(Case):
         self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.fp8.forward=e5m2 x e5m2"],
                    "precision.fp8.forward", "e4m3 x e5m2")
         self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.compute=f64"], "precision.products", "8-bit floats leave nothing")
+        self.assertIn("precision.fp8.scaling has no effect: precision.products is \"compute\"",
+                      self.expect(0, "plan", "t.toml", "precision.fp8.scaling=row", "precision.fp8.except=['*.nothing']").err)
+        off = [f"precision.fp8.{key}=off" for key in ("forward", "grad_input", "grad_weight")]
+        self.assertIn("precision.products has no effect: all three products of [precision.fp8] are \"off\"",
+                      self.expect(0, "plan", "t.toml", "precision.products=fp8", *off).err)
 
     def test_low_products_without_instructions(self):
         """What computes products of bf16: on a processor without instructions for them f32 does, which saves no time, and it is said."""

@@ -16,7 +16,8 @@ namespace plait::cpu {
 class CpuDevice {
  public:
   static std::span<const plait_option> options();
-  // The number of threads for kernels: the option, or all allowed cores; at most what OpenMP grants.
+  // The number of threads for kernels: the option, or all allowed cores; at most what OpenMP
+  // grants.
   static uint32_t threads(const Options& o);
 
   CpuDevice(const Host& host, const Options& o);

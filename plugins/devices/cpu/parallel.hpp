@@ -53,9 +53,9 @@ inline PoolUse& pool_use() noexcept {
 }
 
 // Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer, and
-// beside busy processes it may be one. An
-// exception that leaves a parallel region ends the process, so the first one is rethrown here.
-// One thread is the calling one: a region of its own would make a new team, on the heap.
+// beside busy processes it may be one. An exception that leaves a parallel region ends the process,
+// so the first one is rethrown here. One thread is the calling one: a region of its own would make
+// a new team, on the heap.
 template <class F>
 void on_pool(int num_threads, const F& f) {
   if (num_threads <= 1 || !pool_use().ask()) {

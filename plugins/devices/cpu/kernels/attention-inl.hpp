@@ -236,6 +236,25 @@ HWY_INLINE void weigh_row(const AttentionArgs& x, float* s, int64_t columns,
   most = hn::GetLane(now);
 }
 
+// lse of a row; scores that are all -inf have no softmax.
+HWY_INLINE float lse_of(bool sees, float most, float sum) {
+  return sees && sum == 0 ? std::numeric_limits<float>::quiet_NaN() : most + std::log(sum);
+}
+
+// Units [first, last): blocks of queries in the order of samples, key heads, blocks. Calls
+// attend(sample, group, head, first query). packed: of each block of keys, 0 for a new key head.
+template <class Attend>
+HWY_INLINE void for_units(const AttentionArgs& x, float* packed, int64_t first, int64_t last,
+                          const Attend& attend) {
+  const int64_t blocks = x.query_blocks();
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t sample = i / blocks / x.a.groups, group = i / blocks % x.a.groups;
+    if (i == first || i % blocks == 0) std::fill_n(packed, x.key_blocks(), 0.0f);
+    for (int64_t h = 0; h < x.a.heads; ++h)
+      if (x.a.group_of(h) == group) attend(sample, group, h, i % blocks * kQueryBlock);
+  }
+}
+
 // factors[j] = 0 or 1/(1-p): dropout of the weights of a query and the keys [first, first + n).
 HWY_INLINE void dropout_row(const AttentionArgs& x, int64_t sample, int64_t head, int64_t query,
                             int64_t first, int64_t n, float* factors) {

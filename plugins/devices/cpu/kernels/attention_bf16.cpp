@@ -107,25 +107,19 @@ void attend(const AttentionArgs& x, int64_t sample, int64_t group, int64_t head,
     const bool sees = ranges[first + r].begin < ranges[first + r].end;
     narrow_row(s.o.at + r * s.o.row, sees ? 1 / sum : 0,
                x.out16 + ((token + r) * x.a.heads + head) * value, value);
-    // Scores that are all -inf have no softmax.
-    x.out_lse[(sample * x.a.heads + head) * x.a.queries + first + r] =
-        sees && sum == 0 ? std::numeric_limits<float>::quiet_NaN() : most + std::log(sum);
+    x.out_lse[(sample * x.a.heads + head) * x.a.queries + first + r] = lse_of(sees, most, sum);
   }
 }
 
 }  // namespace
 
-// Units [first, last): blocks of queries in the order of samples, key heads, blocks.
+// See for_units().
 void attention_bf16_units(const AttentionArgs& x, float* memory, int64_t first, int64_t last) {
   HalfScratch s(x, ScratchParts(memory));
   const InBlockProducts using_them(*x.products);
-  const int64_t blocks = x.query_blocks();
-  for (int64_t i = first; i < last; ++i) {
-    const int64_t sample = i / blocks / x.a.groups, group = i / blocks % x.a.groups;
-    if (i == first || i % blocks == 0) std::fill_n(s.packed, x.key_blocks(), 0.0f);
-    for (int64_t h = 0; h < x.a.heads; ++h)
-      if (x.a.group_of(h) == group) attend(x, sample, group, h, i % blocks * kQueryBlock, s);
-  }
+  for_units(x, s.packed, first, last,
+            [&](int64_t sample, int64_t group, int64_t head, int64_t query)
+                HWY_ATTR { attend(x, sample, group, head, query, s); });
 }
 
 }  // namespace plait::cpu::HWY_NAMESPACE

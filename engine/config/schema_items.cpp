@@ -1,0 +1,214 @@
+// The keys of the engine inside the tables of items: layers, losses, optimizers, datasets, ...
+#include "engine/config/schema.hpp"
+
+#include <plait/dataset.h>
+#include <plait/format.h>
+#include <plait/layer.h>
+#include <plait/optimizer.h>
+#include <plait/tokenizer.h>
+
+#include <string>
+
+#include "engine/config/count.hpp"
+#include "kit/option_decl.hpp"
+
+namespace plait::config {
+namespace {
+
+using namespace kit;  // declarations
+using enum KeyRole;
+
+constexpr Key<LayerConfig> kLayer[] = {
+    key<&LayerConfig::type, LayerConfig>(text_option("type", nullptr, "layer item"), kResult),
+    key<&LayerConfig::name>(
+        text_option("name", "\"\"",
+                    "name of the layer, part of its parameters' names; empty: type and number"),
+        kResult),
+    key<&LayerConfig::from>(
+        texts_option("from", "[]",
+                     "values to read, by the name that `as` gives, of a data field, or of a layer "
+                     "before; empty: the output of the previous layer"),
+        kResult),
+    key<&LayerConfig::as>(
+        texts_option("as", "[]", "names of the outputs, for `from` of other layers"), kResult),
+    key<&LayerConfig::repeat>(
+        at_least(
+            int_option("repeat", "1",
+                       "copies, each reading the one before; NAME becomes NAME0, NAME1, ... then"),
+            1),
+        kResult),
+    key<&LayerConfig::parallel>(
+        text_option("parallel", "\"none\"",
+                    "how tensor parallelism shards the layer, of the ways that it has")),
+};
+constexpr Key<BlockConfig> kBlock[] = {
+    key<&BlockConfig::type>(text_option("type", nullptr, "\"block\": layers written once"),
+                            kResult),
+    key<&BlockConfig::name>(
+        text_option("name", "\"\"",
+                    "NAME: its layers are NAME.LAYER, the names of their values are its own, and "
+                    "`input` is what enters it; empty: layers are numbered through the copies"),
+        kResult),
+    key<&BlockConfig::repeat>(
+        at_least(int_option("repeat", "1",
+                            "copies, each reading the one before; NAME becomes NAME0, NAME1, ... "
+                            "then"),
+                 1),
+        kResult),
+};
+constexpr Key<LossConfig> kLoss[] = {
+    key<&LossConfig::type, LossConfig>(text_option("type", nullptr, "loss item"), kResult),
+    key<&LossConfig::name>(text_option("name", "\"\"", "name of its metric; empty: its type"),
+                           kResult),
+    key<&LossConfig::from>(
+        texts_option(
+            "from", "[]",
+            "names of the values to read; empty: the model's output and the first target field"),
+        kResult),
+    key<&LossConfig::weight>(
+        real_option("weight", "1.0",
+                    "weight of this loss in the sum of losses, each a mean over what it counts"),
+        kResult),
+};
+constexpr Key<MetricConfig> kMetric[] = {
+    key<&MetricConfig::type, MetricConfig>(text_option("type", nullptr, "metric item")),
+    key<&MetricConfig::name>(text_option("name", "\"\"", "name of its metric; empty: its type")),
+    key<&MetricConfig::from>(texts_option(
+        "from", "[]",
+        "names of the values to read; empty: the model's output and the first target field")),
+    key<&MetricConfig::train>(bool_option(
+        "train", "true", "compute it in training steps, too, not in evaluations alone")),
+};
+constexpr Key<OptimizerConfig> kOptimizer[] = {
+    key<&OptimizerConfig::type, OptimizerConfig>(text_option("type", nullptr, "optimizer item"),
+                                                 kResult),
+    key<&OptimizerConfig::learning_rate>(
+        at_least(real_option("learning_rate", "0.0",
+                             "base learning rate, multiplied by the schedule; each optimizer has "
+                             "its own default"),
+                 0),
+        kResult),
+    key<&OptimizerConfig::weight_decay>(
+        at_least(
+            real_option("weight_decay", "0.0", "weight decay; each optimizer has its own default"),
+            0),
+        kResult),
+    key<&OptimizerConfig::clip_grad_norm>(
+        at_least(real_option("clip_grad_norm", "0.0",
+                             "maximum global norm of the gradient; 0: no clipping"),
+                 0),
+        kResult),
+};
+constexpr Key<ItemConfig> kSchedule[] = {
+    key<&ItemConfig::type>(text_option("type", nullptr, "schedule item"), kResult),
+};
+constexpr Key<GroupConfig> kGroup[] = {
+    key<&GroupConfig::match>(texts_option("match", nullptr,
+                                          "patterns of full parameter names, with * and ?; a "
+                                          "parameter may match at most one group; "
+                                          "without a match it uses the optimizer's own settings"),
+                             kResult),
+    key<&GroupConfig::learning_rate>(
+        at_least(real_option("learning_rate", "0.0", "learning rate; default: the optimizer's"), 0),
+        kResult),
+    key<&GroupConfig::weight_decay>(
+        at_least(real_option("weight_decay", "0.0", "weight decay; default: the optimizer's"), 0),
+        kResult),
+    key<&GroupConfig::frozen>(
+        bool_option("frozen", "false", "true: these parameters are never updated"), kResult),
+    key<&GroupConfig::elementwise>(
+        bool_option(
+            "elementwise", "false",
+            "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
+        kResult),
+};
+constexpr Key<DatasetConfig> kDataset[] = {
+    key<&DatasetConfig::type, DatasetConfig>(text_option("type", nullptr, "dataset item"), kResult),
+    key<&DatasetConfig::shuffle>(
+        bool_option("shuffle", "false",
+                    "shuffle the samples each epoch; default for [data.train]: true"),
+        kResult),
+    key<&DatasetConfig::prefetch>(
+        at_most(count("prefetch", "-1", -1, "batches",
+                      "batches to read ahead; 0: none; -1: as many as fit in 8 MiB, 2 to 32"),
+                1024)),
+    key<&DatasetConfig::limit>(
+        count("limit", "0", 0, "samples", "number of samples to use, from the first; 0: all"),
+        kResult),
+};
+constexpr Key<ItemConfig> kTokenizer[] = {
+    key<&ItemConfig::type>(text_option("type", nullptr, "tokenizer item"), kResult),
+};
+constexpr Key<ItemConfig> kFormat[] = {
+    key<&ItemConfig::type>(text_option("type", nullptr, "format item"), kResult),
+};
+constexpr Key<NormalizeConfig> kNormalize[] = {
+    key<&NormalizeConfig::automatic>(
+        bool_option("auto", "false",
+                    "mean and std of each column of [data.train], of all values where a sample has "
+                    "several axes; also written FIELD = \"auto\", and normalize = \"auto\" for all "
+                    "inputs of real numbers"),
+        kResult),
+    key<&NormalizeConfig::divide>(
+        above(real_option("divide", "1.0", "y = (x / divide - mean) / std"), 0), kResult),
+    key<&NormalizeConfig::mean>(
+        reals_option("mean", "[0.0]", "see `divide`; one number, or one for each column"), kResult),
+    key<&NormalizeConfig::std>(
+        above(reals_option("std", "[1.0]", "see `divide`; one number, or one for each column"), 0),
+        kResult),
+};
+constexpr Key<ModelConfig> kModel[] = {
+    key<&ModelConfig::frozen>(
+        bool_option("frozen", "false", "true: used for inference only, never updated"), kResult),
+    key<&ModelConfig::load>(
+        path_option("load", "\"\"",
+                    "weights to start from: a safetensors file, a folder of such files with their "
+                    "index, a checkpoint or a run directory; empty: initial values")),
+    key<&ModelConfig::load_names>(
+        texts_option("load_names", "[]",
+                     "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "
+                     "on both sides: [\"linear*=fc*\"]")),
+};
+
+}  // namespace
+
+KeyTable<LayerConfig> layer_keys() { return {kLayer}; }
+KeyTable<BlockConfig> block_keys() { return {kBlock}; }
+KeyTable<LossConfig> loss_keys() { return {kLoss}; }
+KeyTable<MetricConfig> metric_keys() { return {kMetric}; }
+KeyTable<OptimizerConfig> optimizer_keys() { return {kOptimizer}; }
+KeyTable<ItemConfig> schedule_keys() { return {kSchedule}; }
+KeyTable<GroupConfig> group_keys() { return {kGroup}; }
+KeyTable<DatasetConfig> dataset_keys() { return {kDataset}; }
+KeyTable<ItemConfig> tokenizer_keys() { return {kTokenizer}; }
+KeyTable<ItemConfig> format_keys() { return {kFormat}; }
+KeyTable<NormalizeConfig> normalize_keys() { return {kNormalize}; }
+KeyTable<ModelConfig> model_keys() { return {kModel}; }
+
+std::vector<std::string_view> reserved_keys(std::string_view kind) {
+  struct Reserved {
+    std::string_view kind;
+    OptionView keys;
+    std::vector<std::string_view> tables;
+  };
+  const Reserved all[] = {
+      {PLAIT_KIND_LAYER, layer_keys(), {"tie"}},
+      {PLAIT_KIND_LOSS, loss_keys(), {}},
+      {PLAIT_KIND_METRIC, metric_keys(), {}},
+      {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen", "elementwise"}},
+      {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
+      {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},
+      {PLAIT_KIND_TOKENIZER, tokenizer_keys(), {}},
+      {PLAIT_KIND_FORMAT, format_keys(), {}},
+  };
+  for (const Reserved& one : all) {
+    if (one.kind != kind) continue;
+    std::vector<std::string_view> names = one.tables;
+    for (uint32_t i = 0; i < one.keys.size(); ++i)
+      if (one.keys[i].name != std::string_view("parallel")) names.emplace_back(one.keys[i].name);
+    return names;
+  }
+  return {};
+}
+
+}  // namespace plait::config
