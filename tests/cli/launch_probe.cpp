@@ -28,6 +28,10 @@ int main(int argc, char** argv) {
   Reports reports;
   settings.reports = ends[0];
   settings.on_report = [&](std::string_view line) { reports.add(line); };
+  settings.on_settled = [&] {
+    for (const FailureReport& failure : reports.take_untold())
+      std::fprintf(stderr, "untold of %d: %s\n", failure.rank, failure.text.c_str());
+  };
   settings.is_silent = [&](size_t worker) { return reports.is_silent(worker); };
   settings.on_started = [] { std::fprintf(stderr, "started\n"); };
   std::vector<Worker> workers;

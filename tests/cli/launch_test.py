@@ -123,6 +123,19 @@ class Failures(Launch):
         self.assertEqual((result["code"], result["rank"], result["codes"]), (3, 2, [1, 1, 3]))
         self.assertEqual(result["text"], "[launch] rank 2 failed first: [data] no file")
 
+    def test_who_only_heard_of_it_is_printed(self):
+        """Without waiting for the end of the lost rank, which may be stopped; not, if that rank tells it in its own words."""
+        def report(rank, code, text):
+            line = json.dumps({"rank": rank, "code": code, "seconds": rank, "whole": True, "text": text})
+            return f"printf '%s\\n' '{line}' >&$REPORTS; "
+        lost = CONNECTED + report(0, 13, "rank 1 is lost") + "exit 1"
+        run = self.start(lost, "while [ ! -e printed ]; do sleep 0.05; done; exit 3")
+        self.assertEqual([run.stderr.readline() for _ in range(2)], ["started\n", "untold of 0: rank 1 is lost\n"])
+        (self.folder / "printed").touch()
+        self.assertEqual(self.end(run)[2], [])
+        _, _, err = self.all(CONNECTED + report(0, 13, "rank 1: no file") + "exit 1", report(1, 6, "no file") + "sleep 1.5; exit 3")
+        self.assertEqual(err, ["started"])
+
     def test_all_alike(self):
         def report(rank):
             line = json.dumps({"rank": rank, "code": 10, "seconds": rank, "text": "not finite"})

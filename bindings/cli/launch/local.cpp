@@ -251,6 +251,9 @@ JobOutcome run_local(const LocalJob& job) {
   settings.on_report = [&](std::string_view line) {
     if (const FailureReport* failure = reports.add(line)) job.print(*failure);
   };
+  settings.on_settled = [&] {
+    for (const FailureReport& failure : reports.take_untold()) job.print(failure);
+  };
   settings.is_silent = [&](size_t worker) { return reports.is_silent(worker); };
   settings.on_started = [&] {  // after rank 0 has exited, its port must refuse connections
     rendezvous.port.socket.close();
@@ -258,7 +261,6 @@ JobOutcome run_local(const LocalJob& job) {
   };
   try {
     const WatchResult result = watch(workers_of(job, rendezvous), settings);
-    for (const FailureReport& failure : reports.untold()) job.print(failure);
     return find_root_cause(result, reports.failures(), job);
   } catch (const std::system_error& e) {
     throw CliError(kEnvironment, std::string("[launch] ") + e.what());

@@ -90,9 +90,10 @@ const FailureReport* Reports::add(std::string_view line) {
   return failures_.back().whole && !waits ? &failures_.back() : nullptr;
 }
 
-std::vector<FailureReport> Reports::untold() const {
+std::vector<FailureReport> Reports::take_untold() {
   std::vector<FailureReport> all;
-  for (const FailureReport& r : failures_) {
+  for (; settled_ < failures_.size(); ++settled_) {
+    const FailureReport& r = failures_[settled_];
     // Ranks that lost one which said nothing each tell what they saw.
     const bool told = std::any_of(failures_.begin(), failures_.end(), [&](const FailureReport& of) {
       return !of.secondary() && r.text.find(of.text.substr(0, of.text.find('\n'))) != r.text.npos;

@@ -50,8 +50,8 @@ class Reports {
   // another rank has failed alike; one of another rank waits for that rank's own words. Valid until
   // the next call.
   const FailureReport* add(std::string_view line);
-  // Those that waited, and that no rank has told in its own words.
-  std::vector<FailureReport> untold() const;
+  // Those that waited and that no rank has told in its own words; each is returned once.
+  std::vector<FailureReport> take_untold();
   const std::vector<FailureReport>& failures() const { return failures_; }
   // Whether the other ranks cannot know that this one has ended: they were not connected yet, and
   // it has not reported a failure, which it tells the others first.
@@ -59,6 +59,7 @@ class Reports {
 
  private:
   std::vector<FailureReport> failures_;
+  size_t settled_ = 0;  // failures before this index wait no longer
   bool connected_ = false;
 };
 

@@ -107,7 +107,10 @@ class Watch {
     running_.resize(workers.size());
     outputs_.resize(workers.size());
     if (settings.reports >= 0)
-      reports_ = std::make_unique<LineReader>(settings.reports, settings.on_report);
+      reports_ = std::make_unique<LineReader>(settings.reports, [this](std::string_view line) {
+        settings_.on_report(line);
+        settled_at_ = monotonic_seconds() + settings_.settle;
+      });
   }
   ~Watch() { kill_all(SIGKILL), reap(true); }
   WatchResult run();
@@ -124,6 +127,7 @@ class Watch {
   void on_end(size_t which, const siginfo_t& info);
   void on_signal(int signal);
   void on_time();
+  void on_settled();
   void pass_output(bool all);
   int milliseconds() const;
 
@@ -137,7 +141,7 @@ class Watch {
   };
   std::vector<Output> outputs_;
   std::unique_ptr<LineReader> reports_;
-  double terminate_at_ = kNever, kill_at_ = kNever;
+  double terminate_at_ = kNever, kill_at_ = kNever, settled_at_ = kNever;
   WatchResult result_;
 };
 
@@ -230,6 +234,7 @@ void Watch::on_signal(int signal) {
 
 void Watch::on_time() {
   const double now = monotonic_seconds();
+  if (now >= settled_at_) on_settled();
   if (now >= terminate_at_) {
     kill_all(SIGTERM);
     terminate_at_ = kNever;
@@ -239,6 +244,11 @@ void Watch::on_time() {
     kill_all(SIGKILL);
     kill_at_ = kNever;
   }
+}
+
+void Watch::on_settled() {
+  settled_at_ = kNever;
+  if (settings_.on_settled) settings_.on_settled();
 }
 
 void Watch::pass_output(bool all) {
@@ -252,7 +262,7 @@ void Watch::pass_output(bool all) {
 }
 
 int Watch::milliseconds() const {
-  const double left = std::min(terminate_at_, kill_at_) - monotonic_seconds();
+  const double left = std::min({terminate_at_, kill_at_, settled_at_}) - monotonic_seconds();
   return left == kNever ? -1 : static_cast<int>(std::clamp(left * 1000 + 1, 0.0, 1e6));
 }
 
@@ -273,6 +283,7 @@ WatchResult Watch::run() {
     on_time();
   }
   pass_output(true);
+  on_settled();
   return std::move(result_);
 }
 

@@ -29,6 +29,7 @@ struct WatchSettings {
   double linger = 5;  // from the first failure to SIGTERM
   double silent_linger = 0.5;
   double kill_delay = 5;  // from that to SIGKILL
+  double settle = 1;      // from the last report to on_settled
   // Exit code of a worker that stopped on request, which is not a failure.
   int interrupted = 4;
   // Whether the others cannot know that this worker has failed, which has ended.
@@ -37,6 +38,8 @@ struct WatchSettings {
   std::function<void(std::string_view line)> relay;
   // One line of `reports`.
   std::function<void(std::string_view line)> on_report;
+  // No report has come for `settle` seconds, or all workers have exited.
+  std::function<void()> on_settled;
   // Borrowed pipe that workers write lines to, or -1; the caller keeps its write end open.
   int reports = -1;
   // Called when all workers are started: descriptors meant for them can be closed.
