@@ -25,6 +25,7 @@ def commands(plait, quick):
     }
     return again | {
         "check_hf": ["check_hf.py", plait, *(["--models", "9"] if quick else [])],
+        "check_curves": ["check_curves.py", plait, *(["--only", "gpt2", "llama"] if quick else [])],
         "check_tokenizers": ["check_tokenizers.py", plait, *(["--texts", "2000"] if quick else [])]
     }
 
