@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
 
 namespace plait::cli {
