@@ -46,6 +46,10 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
     fail_invalid("[export] '" + out + "' is a file, and a format writes a folder");
   require(o.experiment, "experiment");
   const config::ModelConfig& model = model_of(*o.experiment);
+  if (!model.adapters.empty())
+    fail_config("[export] the model has adapters (" + model.adapters[0].path +
+                "), which a format cannot hold, and which are not merged yet; export all tensors "
+                "without a format, to a safetensors file");
   const config::ItemConfig item = read_item(
       *state, PLAIT_KIND_FORMAT, text_argument(o.format, o.format_size, "format"), "format");
   if (o.dtype == 0) types = format::types_of_source(state->files, model, from, state->log);

@@ -5,6 +5,7 @@
 #include <plait/device.h>
 #include <plait/layer.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
@@ -80,6 +81,10 @@ class Binder {
         ties.push_back(toml_key(tie.own) + " = " + toml_text(tie.full));
       if (!ties.empty())
         out_ += "# parameters shared with another layer\ntie = {" + join(ties) + "}\n";
+    }
+    for (const AdapterConfig& adapter : model.adapters) {
+      header(model.path + ".adapters", true);
+      item(adapter);
     }
     for (size_t i = 0; i < model.losses.size(); ++i) {
       const std::string path = loss_path(model, i);
@@ -203,6 +208,7 @@ std::string item_template(const Catalog& catalog, const std::string& kind,
       {PLAIT_KIND_METRIC, "[[metrics]]", metric_keys()},
       {PLAIT_KIND_OPTIMIZER, "[optimizer]", optimizer_keys()},
       {PLAIT_KIND_SCHEDULE, "[optimizer.schedule]", schedule_keys()},
+      {PLAIT_KIND_PEFT, "[[model.adapters]]", adapter_keys()},
       {PLAIT_KIND_DATASET, "[data.train]", dataset_keys()},
       {PLAIT_KIND_DEVICE, "[device]", OptionView()},
       {PLAIT_KIND_COMM, "[comm]", OptionView()},

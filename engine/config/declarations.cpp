@@ -5,6 +5,7 @@
 #include <plait/device.h>
 #include <plait/layer.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 #include <plait/tokenizer.h>
 
 #include <string>
@@ -93,6 +94,13 @@ std::vector<Table> tables() {
        "",
        "",
        OptionView()},
+      {"model.adapters[]",
+       {"models.NAME.adapters[]"},
+       "few parameters that are trained beside the model's own, which are frozen then",
+       PLAIT_KIND_PEFT,
+       "",
+       "",
+       adapter_keys()},
       {"loss",
        {"losses[]", "model.loss", "model.losses[]", "models.NAME.loss", "models.NAME.losses[]"},
        "what training minimises; [[losses]] where there are several",

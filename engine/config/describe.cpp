@@ -71,6 +71,7 @@ class Describer {
       values(model.path, model.path, model.keys);
       // Items are listed by their path in a bound experiment, not by the path of a shorthand.
       list(model.path + ".layers", model.layers);
+      list(model.path + ".adapters", model.adapters);
       for (size_t i = 0; i < model.losses.size(); ++i) item(loss_path(model, i), model.losses[i]);
       list(table_path(model, "metrics"), model.metrics);
       for (size_t i = 0; i < model.layers.size(); ++i)

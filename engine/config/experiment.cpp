@@ -24,9 +24,26 @@ const ModelConfig* Experiment::model(std::string_view name) const {
   return nullptr;
 }
 
+namespace {
+
+bool any_matches(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return glob_match(pattern, name); });
+}
+
+}  // namespace
+
 bool GroupConfig::holds(const std::string& parameter) const {
-  return std::any_of(match.begin(), match.end(),
-                     [&](const std::string& pattern) { return glob_match(pattern, parameter); });
+  return any_matches(match, parameter);
+}
+
+bool AdapterConfig::holds(const std::string& target) const {
+  return any_matches(match, target) && !any_matches(exclude, target);
+}
+
+bool ModelConfig::trains(const std::string& parameter) const {
+  if (frozen) return false;
+  return train.empty() ? adapters.empty() : any_matches(train, parameter);
 }
 
 Experiment load_experiment(const Document& document, const Catalog& catalog,

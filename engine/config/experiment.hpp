@@ -202,6 +202,13 @@ struct GroupConfig {
   bool holds(const std::string& parameter) const;  // true if one of the patterns matches
 };
 
+// A PEFT method on some places of a model.
+struct AdapterConfig : ItemConfig {
+  std::string name;                         // part of its parameters' names; by default the type
+  std::vector<std::string> match, exclude;  // patterns of full names of parameters and layers
+  bool holds(const std::string& target) const;
+};
+
 struct OptimizerConfig : ItemConfig {
   double learning_rate = 0, weight_decay = 0;
   double clip_grad_norm = 0;           // 0: no clipping
@@ -217,11 +224,16 @@ struct ModelConfig {
   bool frozen = false;
   std::string load;                     // path of weights, or ""
   std::vector<std::string> load_names;  // rules of NameRules
+  // Patterns of full names of parameters that are trained; empty: all, or with adapters none.
+  std::vector<std::string> train;
   std::vector<LayerConfig> layers;
+  std::vector<AdapterConfig> adapters;  // each reads what those before it have made
   std::vector<LossConfig> losses;
   std::vector<MetricConfig> metrics;
   // always set unless the model is frozen, or with generate.only
   std::optional<OptimizerConfig> optimizer;
+  // Whether a parameter of its layers is trained, as far as the model alone says.
+  bool trains(const std::string& parameter) const;
 };
 
 // y = (x / divide - mean) / std

@@ -71,9 +71,9 @@ class ExperimentLoader {
                  CatalogItem* item = nullptr);
   // The items that options describe by tables.
   void read_inner_items(const std::string& path, OptionSet& options);
-  void name_metric(const ConfigEntry& table, const char* what, const std::string& given,
-                   const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
-                   std::string& name);
+  void name_entry(const ConfigEntry& table, const char* what, const std::string& given,
+                  const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
+                  std::string& name);
   std::vector<DatasetConfig> read_datasets();
   DatasetConfig read_dataset(const std::string& name, const ConfigEntry& table);
   std::vector<NormalizeConfig> read_normalize(const ConfigEntry& table);
@@ -102,6 +102,7 @@ class ExperimentLoader {
   // loader_model.cpp
   std::vector<ModelConfig> read_models();
   ModelConfig read_model(const std::string& name, const ConfigEntry& table, bool only);
+  std::vector<AdapterConfig> read_adapters(const ConfigEntry& model);
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);
   OptimizerConfig read_optimizer(const ConfigEntry& table);

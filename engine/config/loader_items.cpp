@@ -71,10 +71,10 @@ ItemConfig ExperimentLoader::load_item(std::string_view kind, const OptionView& 
   return item;
 }
 
-void ExperimentLoader::name_metric(const ConfigEntry& table, const char* what,
-                                   const std::string& given, const std::string& type,
-                                   OptionSet& keys, std::vector<std::string>& taken,
-                                   std::string& name) {
+void ExperimentLoader::name_entry(const ConfigEntry& table, const char* what,
+                                  const std::string& given, const std::string& type,
+                                  OptionSet& keys, std::vector<std::string>& taken,
+                                  std::string& name) {
   name = given;
   const auto is_taken = [&] { return std::find(taken.begin(), taken.end(), name) != taken.end(); };
   if (given.empty()) {

@@ -1,6 +1,7 @@
 // Reads models: losses, metrics, optimizer. Their layers: loader_layers.cpp.
 #include <plait/layer.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 
 #include <algorithm>
 #include <cmath>
@@ -55,7 +56,8 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   model.name = name;
   model.path = table.path;
   model.origin = table.node->origin();
-  constexpr std::string_view kTables[] = {"layers", "optimizer", "loss", "losses", "metrics"};
+  constexpr std::string_view kTables[] = {"layers", "adapters", "optimizer",
+                                          "loss",   "losses",   "metrics"};
   model.keys =
       OptionSet::check(*table.node, model_keys(), kTables, table.path, resolver_, problems_);
   model_keys().read(model.keys, model);
@@ -71,6 +73,7 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
 
   const bool trains = !model.frozen && !generates_only_;
   model.layers = read_layers(table);
+  model.adapters = read_adapters(table);
   model.losses = read_losses(table, only);
   model.metrics = read_metrics(table, only);
   ConfigEntry optimizer{key_path(table.path, "optimizer"), &table.node->find("optimizer")};
@@ -88,6 +91,24 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   return model;
 }
 
+std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& model) {
+  std::vector<AdapterConfig> adapters;
+  std::vector<std::string> taken;
+  for (const ConfigEntry& entry :
+       entries(model.node->find("adapters"), key_path(model.path, "adapters"), false)) {
+    AdapterConfig adapter;
+    read_item(entry, PLAIT_KIND_PEFT, adapter_keys(), {}, adapter);
+    adapter_keys().read(adapter.keys, adapter);
+    name_entry(entry, "adapter", adapter.keys.get_text("name"), adapter.type, adapter.keys, taken,
+               adapter.name);
+    if (adapter.keys.given("match") && adapter.match.empty())
+      problems_.add(adapter.keys.origin("match"), key_path(entry.path, "match"),
+                    "an empty list matches nothing", "name patterns, as in [\"*.attn.*.weight\"]");
+    adapters.push_back(std::move(adapter));
+  }
+  return adapters;
+}
+
 std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, bool only) {
   ConfigEntry table = one_of({key_path(model.path, "losses"), &model.node->find("losses")},
                              {key_path(model.path, "loss"), &model.node->find("loss")});
@@ -101,7 +122,7 @@ std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, 
     LossConfig loss;
     read_item(entry, PLAIT_KIND_LOSS, loss_keys(), {}, loss);
     loss_keys().read(loss.keys, loss);
-    name_metric(entry, "loss", loss.keys.get_text("name"), loss.type, loss.keys, taken, loss.name);
+    name_entry(entry, "loss", loss.keys.get_text("name"), loss.type, loss.keys, taken, loss.name);
     losses.push_back(std::move(loss));
   }
   return losses;
@@ -116,8 +137,8 @@ std::vector<MetricConfig> ExperimentLoader::read_metrics(const ConfigEntry& mode
     MetricConfig metric;
     read_item(entry, PLAIT_KIND_METRIC, metric_keys(), {}, metric);
     metric_keys().read(metric.keys, metric);
-    name_metric(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken,
-                metric.name);
+    name_entry(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken,
+               metric.name);
     metrics.push_back(std::move(metric));
   }
   return metrics;

@@ -34,6 +34,7 @@ KeyTable<MetricConfig> metric_keys();
 KeyTable<OptimizerConfig> optimizer_keys();  // the item has its own default rates
 KeyTable<ItemConfig> schedule_keys();
 KeyTable<GroupConfig> group_keys();
+KeyTable<AdapterConfig> adapter_keys();
 KeyTable<DatasetConfig> dataset_keys();
 KeyTable<ItemConfig> tokenizer_keys();
 KeyTable<ItemConfig> format_keys();

@@ -5,6 +5,7 @@
 #include <plait/format.h>
 #include <plait/layer.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 #include <plait/tokenizer.h>
 
 #include <string>
@@ -122,6 +123,20 @@ constexpr Key<GroupConfig> kGroup[] = {
             "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
         kResult),
 };
+constexpr Key<AdapterConfig> kAdapter[] = {
+    key<&AdapterConfig::type, AdapterConfig>(text_option("type", nullptr, "PEFT item"), kResult),
+    key<&AdapterConfig::name>(text_option("name", "\"\"",
+                                          "name of the adapter, part of its parameters' names: "
+                                          "TARGET.NAME.OWN; empty: its type"),
+                              kResult),
+    key<&AdapterConfig::match>(
+        texts_option("match", nullptr,
+                     "patterns of the full names of what it changes, with * and ?: parameters of "
+                     "products and tables (model.fc1.weight), or layers (model.fc1)"),
+        kResult),
+    key<&AdapterConfig::exclude>(
+        texts_option("exclude", "[]", "patterns of names that it leaves as they are"), kResult),
+};
 constexpr Key<DatasetConfig> kDataset[] = {
     key<&DatasetConfig::type, DatasetConfig>(text_option("type", nullptr, "dataset item"), kResult),
     key<&DatasetConfig::shuffle>(
@@ -168,6 +183,11 @@ constexpr Key<ModelConfig> kModel[] = {
         texts_option("load_names", "[]",
                      "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "
                      "on both sides: [\"linear*=fc*\"]")),
+    key<&ModelConfig::train>(
+        texts_option("train", "[]",
+                     "patterns of full names of parameters that are trained, with * and ?; the "
+                     "others are frozen; empty: all, or with adapters none but theirs"),
+        kResult),
 };
 
 }  // namespace
@@ -179,6 +199,7 @@ KeyTable<MetricConfig> metric_keys() { return {kMetric}; }
 KeyTable<OptimizerConfig> optimizer_keys() { return {kOptimizer}; }
 KeyTable<ItemConfig> schedule_keys() { return {kSchedule}; }
 KeyTable<GroupConfig> group_keys() { return {kGroup}; }
+KeyTable<AdapterConfig> adapter_keys() { return {kAdapter}; }
 KeyTable<DatasetConfig> dataset_keys() { return {kDataset}; }
 KeyTable<ItemConfig> tokenizer_keys() { return {kTokenizer}; }
 KeyTable<ItemConfig> format_keys() { return {kFormat}; }
@@ -196,6 +217,7 @@ std::vector<std::string_view> reserved_keys(std::string_view kind) {
       {PLAIT_KIND_LOSS, loss_keys(), {}},
       {PLAIT_KIND_METRIC, metric_keys(), {}},
       {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen", "elementwise"}},
+      {PLAIT_KIND_PEFT, adapter_keys(), {}},
       {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
       {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},
       {PLAIT_KIND_TOKENIZER, tokenizer_keys(), {}},

@@ -79,15 +79,24 @@ std::string some(std::vector<std::string> names) {
   return join(names) + (n > kShown ? strf(" and %zu more", n - kShown) : "");
 }
 
+// The patterns that match none of these names.
+std::vector<std::string> unmatched(const std::vector<std::string>& patterns,
+                                   const std::vector<std::string>& names) {
+  std::vector<std::string> all;
+  for (const std::string& pattern : patterns)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const auto& n) { return glob_match(pattern, n); }))
+      all.push_back(pattern);
+  return all;
+}
+
 void check_patterns(const config::ModelConfig& model, const std::vector<std::string>& names,
                     config::Problems& problems) {
   for (const config::GroupConfig& group : model.optimizer->groups)
-    for (const std::string& pattern : group.match)
-      if (std::none_of(names.begin(), names.end(),
-                       [&](const auto& n) { return glob_match(pattern, n); }))
-        problems.add(group.keys.origin("match"), group.path + ".match",
-                     "pattern '" + pattern + "' matches no parameter of model '" + model.name + "'",
-                     "the parameters are: " + some(names));
+    for (const std::string& pattern : unmatched(group.match, names))
+      problems.add(group.keys.origin("match"), group.path + ".match",
+                   "pattern '" + pattern + "' matches no parameter of model '" + model.name + "'",
+                   "the parameters are: " + some(names));
 }
 
 void check_overlaps(const config::ModelConfig& model, const std::vector<std::string>& names,
@@ -143,12 +152,52 @@ void check_fp8_patterns(const Plan& plan, config::Problems& problems) {
   if (plan.experiment.precision.products != "fp8") return;
   std::vector<std::string> names;
   for (const Parameter& p : plan.parameters) names.push_back(p.name);
-  for (const std::string& pattern : plan.experiment.precision.fp8_except)
-    if (std::none_of(names.begin(), names.end(),
-                     [&](const auto& n) { return glob_match(pattern, n); }))
-      problems.add(origin_of(plan.experiment, "precision.fp8.except"), "precision.fp8.except",
-                   "pattern '" + pattern + "' matches no parameter",
-                   "the parameters are: " + some(names));
+  for (const std::string& pattern : unmatched(plan.experiment.precision.fp8_except, names))
+    problems.add(origin_of(plan.experiment, "precision.fp8.except"), "precision.fp8.except",
+                 "pattern '" + pattern + "' matches no parameter",
+                 "the parameters are: " + some(names));
+}
+
+// Its patterns are compared with the names of what its method can change. False: it has a problem.
+bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelConfig& model,
+                   const config::AdapterConfig& adapter, config::Problems& problems) {
+  if (problems.touch(adapter.path)) return false;
+  std::vector<std::string> names;
+  for (const AdapterTarget& target : tracer.adapter_targets())
+    if (target.model == model.name && (plan.registry->peft(adapter.type).targets & target.what))
+      names.push_back(target.name);
+  bool sound = true;
+  for (const char* key : {"match", "exclude"})
+    for (const std::string& pattern :
+         unmatched(key[0] == 'm' ? adapter.match : adapter.exclude, names)) {
+      sound = false;
+      problems.add(
+          adapter.keys.origin(key), adapter.path + "." + key,
+          "pattern '" + pattern + "' matches nothing that " + adapter.type + " can change" +
+              did_you_mean(nearest(pattern, names)),
+          names.empty() ? "this model has nothing of that kind" : "it can change: " + some(names));
+    }
+  const bool is_there = std::any_of(
+      plan.parameters.begin(), plan.parameters.end(),
+      [&](const Parameter& p) { return p.model == model.name && p.adapter == adapter.name; });
+  if (sound && !is_there)
+    problems.add(adapter.origin, adapter.path, "adapter '" + adapter.name + "' changes nothing",
+                 "`exclude` leaves nothing of what `match` matches, or that has nothing which " +
+                     adapter.type + " changes");
+  return sound && is_there;
+}
+
+// The model's own parameters.
+void check_trained(const Plan& plan, const config::ModelConfig& model, config::Problems& problems) {
+  std::vector<std::string> names;
+  for (const Parameter& p : plan.parameters)
+    if (p.model == model.name && p.adapter.empty()) names.push_back(p.name);
+  for (const std::string& pattern : unmatched(model.train, names))
+    problems.add(model.keys.origin("train"), model.path + ".train",
+                 "pattern '" + pattern + "' matches no parameter of the model's own" +
+                     did_you_mean(nearest(pattern, names)),
+                 "they are: " + some(names) +
+                     (model.adapters.empty() ? "" : "; those of adapters are always trained"));
 }
 
 }  // namespace
@@ -158,10 +207,13 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
   const auto& models = plan.experiment.models;
   if (std::none_of(models.begin(), models.end(), failed)) check_fp8_patterns(plan, problems);
   for (const config::ModelConfig& model : plan.experiment.models) {
-    if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
     if (tracer.failed_in(model.name)) continue;  // its parameters are unknown
-    std::vector<std::string> names;
     bool trains = false;
+    for (const config::AdapterConfig& adapter : model.adapters)
+      trains |= !check_adapter(plan, tracer, model, adapter, problems);  // it would
+    check_trained(plan, model, problems);
+    if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
+    std::vector<std::string> names;
     for (const Parameter& p : plan.parameters)
       if (p.model == model.name) {
         names.push_back(p.name);
@@ -171,7 +223,7 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
     check_overlaps(model, names, problems);
     if (!model.frozen && !model.losses.empty() && !trains)
       problems.add(model.origin, model.path, "has a loss but no parameter to train",
-                   "add a layer with parameters, or set frozen = true");
+                   "add a layer with parameters, name some with `train`, or set frozen = true");
   }
 }
 

@@ -5,7 +5,8 @@
 namespace plait::plan {
 namespace {
 
-// The backward pass multiplies twice for each product of the forward pass.
+// The backward pass multiplies twice for each product of the forward pass, once if its weight is
+// frozen.
 constexpr double kForward = 1, kForwardAndBackward = 3;
 
 ModelFlops flops_of_step(const Plan& plan, const Tracer& traced) {
@@ -13,8 +14,9 @@ ModelFlops flops_of_step(const Plan& plan, const Tracer& traced) {
   for (size_t m = 0; m < plan.models.size(); ++m) {
     const Tracer::Result& result = traced.results()[m];
     const double passes = plan.models[m].trained ? kForwardAndBackward : kForward;
-    sum.masked += passes * result.forward.masked;
-    sum.full += passes * result.forward.full;
+    const double left_out = plan.models[m].trained ? result.frozen : 0;
+    sum.masked += passes * result.forward.masked - left_out;
+    sum.full += passes * result.forward.full - left_out;
   }
   return sum;
 }

@@ -32,6 +32,7 @@ struct TensorState {
 struct Parameter {
   std::string name;  // "model.linear1.weight"
   std::string model;
+  std::string adapter;  // the name of the model's adapter that it belongs to, or ""
   plait_shape shape{};
   uint32_t init = 0;
   double init_a = 0, init_b = 0;

@@ -44,7 +44,8 @@ struct Model {
 };
 
 // What the models compute for a sample in a training step: the products of the forward pass, and
-// twice that for the backward pass of those that train. Recomputed values do not count.
+// twice that for the backward pass of those that train, once for products with a frozen weight.
+// Recomputed values do not count.
 struct ModelFlops {
   double masked = 0;  // of attention the pairs that its mask lets through
   double full = 0;    // all pairs

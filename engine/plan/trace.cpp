@@ -55,6 +55,21 @@ void Tracer::run() {
   if (failed_models_.empty() && (!problems_ || problems_->empty())) lower_precision();
 }
 
+// FLOPs of products with a frozen weight: their backward pass multiplies once.
+double Tracer::frozen_products_from(size_t first_op) {
+  std::set<ValueId> frozen;
+  for (const auto& [name, v] : parameters_)
+    if (find_registered(name)->frozen) frozen.insert(graph_->as_type(v, plan_.precision.compute));
+  double sum = 0;
+  for (size_t i = first_op; i < graph_->ops().size(); ++i) {
+    const program::Op& op = graph_->ops()[i];
+    const auto use = op.def->weight_use ? op.def->weight_use(*graph_, op) : std::nullopt;
+    if (use && op.def->is_product && frozen.contains(op.in[use->weight]))
+      sum += program::flops_of(*graph_, op);
+  }
+  return sum;
+}
+
 void Tracer::trace_model(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   model_ = model.name;
@@ -87,6 +102,7 @@ void Tracer::trace_model(size_t m) {
   trace_losses(m);
   if (mode_ != TraceMode::kObserved) trace_metrics(m);
   results_[m].forward = products_from(*graph_, first_op);
+  results_[m].frozen = frozen_products_from(first_op);
   wide_ops_.emplace_back(first, graph_->ops().size());
 }
 
@@ -95,6 +111,7 @@ bool Tracer::trace_entry(const config::ItemConfig& entry, const std::function<vo
   error_site_.reset();
   plugin_.clear();
   requested_.clear();
+  used_.clear();
   if (problems_ && problems_->touch(entry.path)) return false;
   try {
     call();
@@ -173,7 +190,7 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
   enter_blocks(model, layer.name);
   hooks_.parameter = [&](const plait_parameter& p) { return parameter(p, model, layer); };
   std::vector<ValueId> out;
-  if (trace_entry(layer, [&] { out = build_layer(layer); })) {
+  if (trace_entry(layer, [&] { out = build_layer(model, layer); })) {
     if (poisoned_) poison_values_.insert(out.begin(), out.end());
     check_ties(layer);
   } else {
@@ -188,7 +205,8 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
   last_ = out;
 }
 
-std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
+std::vector<ValueId> Tracer::build_layer(const config::ModelConfig& model,
+                                         const config::LayerConfig& layer) {
   const plait_layer_item& item = plan_.registry->layer(layer.type);
   plugin_ = plan_.registry->plugin_of(&item);
   std::vector<ValueId> in = last_;
@@ -197,7 +215,10 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
   else if (last_.empty())
     in = {first_input()};
   check_inputs(layer, layer.from, in, item.min_inputs, item.max_inputs);
-  program::CBuilder builder(*graph_, hooks_);
+  program::BuildHooks hooks = hooks_;
+  if (!model.adapters.empty())
+    hooks.wrote = [&](ValueId result) { return adapt_result(model, layer, result); };
+  program::CBuilder builder(*graph_, hooks);
   std::vector<ValueId> out =
       build(plan_, *graph_, item, "layer", item.n_outputs, [&](ValueId* outputs) {
         return item.build(builder.get(), &layer.options, in.data(),
@@ -208,6 +229,7 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
     error_site_ = {layer.keys.origin("as"), layer.path + ".as"};
     fail_config(strf("names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
   }
+  if (!model.adapters.empty() && !in.empty()) out[0] = adapt_layer(model, in[0], out[0]);
   return out;
 }
 

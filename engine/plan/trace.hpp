@@ -1,6 +1,8 @@
 // Tracing: the models of an experiment, written by their layers into one program.
 #pragma once
 
+#include <plait/peft.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +40,12 @@ enum class TraceMode : uint8_t {
   kGeneration,  // as in an evaluation, without losses and metrics
 };
 
+// A product, look-up or layer that a PEFT method can change.
+struct AdapterTarget {
+  std::string model, name;
+  uint32_t what = 0;  // PLAIT_PEFT_*
+};
+
 // One pass over all models, for training or for evaluation. Parameters are registered in the plan
 // when they are first met. Programs are written from copies of the graph, so a pass serves every
 // plan with the same models and stages.
@@ -66,6 +74,7 @@ class Tracer {
     std::vector<ValueId> weights, factors;
     ValueId output = 0;
     ModelFlops forward;              // of its products as layers and losses wrote them
+    double frozen = 0;               // of them, of products with a frozen weight
     bool is_log_likelihood = false;  // its one loss is, in nats
   };
   const std::vector<Result>& results() const { return results_; }
@@ -80,6 +89,8 @@ class Tracer {
     double factor = 1;
   };
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
+  // What adapters could change.
+  const std::vector<AdapterTarget>& adapter_targets() const { return adapter_targets_; }
   // With kObserved: the first output of each layer of floats, "model.h.0".
   struct LayerOutput {
     std::string name;
@@ -96,8 +107,18 @@ class Tracer {
 
  private:
   void trace_model(size_t m);
+  double frozen_products_from(size_t first_op);
   void trace_layer(const config::ModelConfig& model, const config::LayerConfig& layer);
-  std::vector<ValueId> build_layer(const config::LayerConfig& layer);
+  std::vector<ValueId> build_layer(const config::ModelConfig& model,
+                                   const config::LayerConfig& layer);
+  // In trace_adapters.cpp.
+  ValueId adapt_result(const config::ModelConfig& model, const config::LayerConfig& layer,
+                       ValueId result);
+  ValueId adapt_layer(const config::ModelConfig& model, ValueId input, ValueId output);
+  ValueId adapt(const config::ModelConfig& model, const std::string& name,
+                plait_peft_target target);
+  ValueId wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
+               const plait_peft_target& target);
   void enter_blocks(const config::ModelConfig& model, const std::string& layer);
   void name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
                     const std::vector<ValueId>& out);
@@ -136,6 +157,7 @@ class Tracer {
   ValueId default_target();
   program::RandomStream random_stream();
   ValueId random_uniform(ValueId like);
+  const std::string& owner() const { return adapter_ ? owner_ : graph_->scope; }
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
   const Parameter* find_registered(const std::string& name) const;
@@ -178,6 +200,7 @@ class Tracer {
   std::vector<std::pair<size_t, size_t>> wide_ops_;  // of losses and metrics
   std::vector<Result> results_;
   std::vector<MetricState> metric_states_;
+  std::vector<AdapterTarget> adapter_targets_;
   std::vector<LayerOutput> layer_outputs_;
   std::vector<std::pair<std::string, ValueId>> outputs_;
 
@@ -187,7 +210,10 @@ class Tracer {
   // Of the entry that is being built.
   std::string plugin_;     // whose item is built
   bool poisoned_ = false;  // it reads an unknown value: what fails may follow from that
-  std::vector<std::string> requested_;  // parameters of the layer
+  std::vector<std::string> requested_;              // parameters of the layer
+  std::map<ValueId, std::string> used_;             // the layer's own names of them, by value
+  const config::AdapterConfig* adapter_ = nullptr;  // whose method is written
+  std::string owner_;                               // with it: TARGET.ADAPTER
   struct ErrorSite {
     config::Origin origin;
     std::string path;

@@ -124,8 +124,8 @@ ValueId Tracer::named(const std::string& name) {
 // Numbers are counted within a sample, and the counter holds the first sample of the micro-batch,
 // so masks do not depend on how a batch is split.
 program::RandomStream Tracer::random_stream() {
-  const int k = random_streams_[graph_->scope]++;
-  const uint64_t stream = name_hash(graph_->scope + "#" + std::to_string(k));
+  const int k = random_streams_[owner()]++;
+  const uint64_t stream = name_hash(owner() + "#" + std::to_string(k));
   return {counter_, plan_.experiment.run.seed, static_cast<int64_t>(stream)};
 }
 
@@ -220,6 +220,7 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   Parameter q;
   q.name = name;
   q.model = model.name;
+  if (adapter_) q.adapter = adapter_->name;
   q.shape = make_shape(plan_.precision.parameter_of(p.shape.ndim), program::dims_of(p.shape));
   q.init = p.init;
   q.init_a = p.init_a;
@@ -228,7 +229,7 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   q.shard_unit = p.shard_unit;
   shard_parameter(p, q);
   if (!model.frozen) q.setting = setting_of(model, name);
-  q.frozen = model.frozen ||
+  q.frozen = (adapter_ ? model.frozen : !model.trains(name)) ||
              (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
   return q;
 }
@@ -243,7 +244,7 @@ const Parameter* Tracer::find_registered(const std::string& name) const {
 const Parameter& Tracer::find_or_register(const plait_parameter& p,
                                           const config::ModelConfig& model,
                                           const config::LayerConfig& layer) {
-  requested_.emplace_back(p.name);
+  if (!adapter_) requested_.emplace_back(p.name);
   for (const config::TieConfig& tie : layer.tie) {
     if (tie.own != p.name) continue;
     error_site_ = {tie.origin, layer.path + ".tie." + config::toml_key(tie.own)};
@@ -256,7 +257,7 @@ const Parameter& Tracer::find_or_register(const plait_parameter& p,
     fail_config("[" + graph_->scope + "] tie: there is no parameter '" + tie.full + "' so far" +
                 did_you_mean(nearest(tie.full, names)));
   }
-  const std::string name = graph_->scope + "." + p.name;
+  const std::string name = owner() + "." + p.name;
   if (const Parameter* own = find_registered(name)) return *own;
   registered_[name] = plan_.parameters.size();
   plan_.parameters.push_back(new_parameter(p, model, name));
@@ -279,7 +280,9 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     v = graph_->persistent(known.name, shape, known.value);
     graph_->value(v).requires_grad = training() && !known.frozen;
   }
-  return graph_->as_type(v, plan_.precision.compute);
+  const ValueId value = graph_->as_type(v, plan_.precision.compute);
+  if (!adapter_) used_[value] = p.name;
+  return value;
 }
 
 }  // namespace plait::plan

@@ -21,6 +21,7 @@ constexpr size_t kLossV1 = PLAIT_SIZE_TO(plait_loss_item, build);
 constexpr size_t kMetricV1 = PLAIT_SIZE_TO(plait_metric_item, finish);
 constexpr size_t kOpV1 = PLAIT_SIZE_TO(plait_op_item, gradient);
 constexpr size_t kOptimizerV1 = PLAIT_SIZE_TO(plait_optimizer_item, build);
+constexpr size_t kPeftV1 = PLAIT_SIZE_TO(plait_peft_item, wrap);
 constexpr size_t kScheduleV1 = PLAIT_SIZE_TO(plait_schedule_item, close);
 constexpr size_t kDatasetV1 = PLAIT_SIZE_TO(plait_dataset_item, close);
 constexpr size_t kTokenizerV1 = PLAIT_SIZE_TO(plait_tokenizer_item, close);
@@ -144,6 +145,14 @@ void read_optimizer(ItemHead& head) {
                    "numbers that are not below 0",
                    item.default_learning_rate, item.default_weight_decay));
 }
+void read_peft(ItemHead& head) {
+  const auto& item = sized<plait_peft_item>(head, kPeftV1);
+  common(head, item);
+  need(head, {PLAIT_FUNCTION(wrap)});
+  constexpr uint32_t kAll = PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP | PLAIT_PEFT_LAYER;
+  if (item.targets == 0 || (item.targets & ~kAll) != 0)
+    malformed(head, strf("has the targets 0x%x, expected a sum of PLAIT_PEFT_*", item.targets));
+}
 void read_schedule(ItemHead& head) {
   const auto& item = sized<plait_schedule_item>(head, kScheduleV1);
   common(head, item);
@@ -219,6 +228,7 @@ constexpr KindReader kKinds[] = {
     {PLAIT_KIND_DATASET, read_dataset},     {PLAIT_KIND_DEVICE, read_device},
     {PLAIT_KIND_KERNEL, read_kernel},       {PLAIT_KIND_COMM, read_comm},
     {PLAIT_KIND_TOKENIZER, read_tokenizer}, {PLAIT_KIND_FORMAT, read_format},
+    {PLAIT_KIND_PEFT, read_peft},
 };
 
 bool better(const plait_kernel_item* a, const plait_kernel_item* b) {

@@ -8,6 +8,7 @@
 #include <plait/layer.h>
 #include <plait/op.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 #include <plait/plugin.h>
 #include <plait/tokenizer.h>
 

@@ -63,6 +63,7 @@ class Registry : public config::Catalog {
   const plait_metric_item& metric(std::string_view name) const;
   const plait_optimizer_item& optimizer(std::string_view name) const;
   const plait_schedule_item& schedule(std::string_view name) const;
+  const plait_peft_item& peft(std::string_view name) const;
   const plait_dataset_item& dataset(std::string_view name) const;
   const plait_tokenizer_item& tokenizer(std::string_view name) const;
   const plait_format_item& format(std::string_view name) const;

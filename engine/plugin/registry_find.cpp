@@ -30,6 +30,9 @@ const plait_optimizer_item& Registry::optimizer(std::string_view name) const {
 const plait_schedule_item& Registry::schedule(std::string_view name) const {
   return *static_cast<const plait_schedule_item*>(find(PLAIT_KIND_SCHEDULE, name).table);
 }
+const plait_peft_item& Registry::peft(std::string_view name) const {
+  return *static_cast<const plait_peft_item*>(find(PLAIT_KIND_PEFT, name).table);
+}
 const plait_dataset_item& Registry::dataset(std::string_view name) const {
   return *static_cast<const plait_dataset_item*>(find(PLAIT_KIND_DATASET, name).table);
 }

@@ -99,6 +99,7 @@ plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint3
         given.set(attr("stream", random.stream));
       }
       outputs = f.g->apply(name, std::move(inputs), std::move(given));
+      if (f.hooks->wrote) outputs[0] = f.hooks->wrote(outputs[0]);
     }
     if (n_out > outputs.size())
       fail_invalid(where(f, name) + ": " + std::to_string(n_out) + " outputs asked for, it has " +

@@ -31,6 +31,9 @@ struct BuildHooks {
   std::function<ValueId(ValueId like)> random_uniform;
   // A stream that no other op of the program has.
   std::function<RandomStream()> random_stream;
+  // Told of the first result of an op that apply() has written; returns what the caller gets in its
+  // place.
+  std::function<ValueId(ValueId result)> wrote;
   bool training = false;
   bool elementwise_only = false;  // ops that look at other elements are refused
 };

@@ -95,6 +95,14 @@ struct IndexUse {
   bool labels = false;  // classes of a loss; values below 0 are ignored
 };
 
+// The places of an op that applies a weight of two dimensions: input numbers.
+struct WeightUse {
+  size_t input = 0, weight = 1;
+  size_t bias = 0;        // 0: none
+  bool is_table = false;  // rows of the weight by their numbers; else a product over the last axis
+  bool out_in = false;    // of a product: the weight is (outputs, inputs), else (inputs, outputs)
+};
+
 // A small application of an op, for generated tests. Inputs are floats, then f32 tables without a
 // gradient, then integers, then the counter of random numbers.
 struct OpExample {
@@ -165,6 +173,7 @@ struct OpDef {
   // Whether it computes one sum of squares of its input, which may fold into the op before it.
   bool (*sums_squares)(const Graph&, const Op&) = nullptr;
   std::optional<IndexUse> (*index_use)(const Graph&, const Op&) = nullptr;
+  std::optional<WeightUse> (*weight_use)(const Graph&, const Op&) = nullptr;
 
   ShardRule shard = nullptr;
   // Writes the sharded form if that is not the same op on shards. False: it has none.

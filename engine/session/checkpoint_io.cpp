@@ -298,6 +298,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
 std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoint::Checkpoint& c,
                                                                  bool parameters_only) {
   check_compatibility(c_.plan, c, parameters_only);
+  if (c_.ranks.is_leader()) warn_of_unread(c_.plan, c, c_.log);
   std::vector<LoadedBlock> loaded;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;

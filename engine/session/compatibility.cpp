@@ -1,8 +1,12 @@
 #include "engine/session/compatibility.hpp"
 
+#include <set>
+#include <string_view>
+
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
+#include "engine/checkpoint/weights.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/result_config.hpp"
@@ -16,8 +20,11 @@ const config::ModelConfig& model_of(const plan::Plan& plan, const plan::Paramete
   fail_internal("[session] parameter '" + p.name + "' belongs to no model");
 }
 
-// " of model.layers[1] (exp.toml:12:1)", "" where no layer has that name.
+// " of model.layers[1] (exp.toml:12:1)", or of an adapter; "" where no layer has that name.
 std::string of_layer(const plan::Plan& plan, const plan::Parameter& p) {
+  for (const auto& adapter : model_of(plan, p).adapters)
+    if (adapter.name == p.adapter)
+      return " of " + adapter.path + " (" + adapter.origin.text() + ")";
   for (const auto& layer : model_of(plan, p).layers)
     if (starts_with(p.name, p.model + "." + layer.name + "."))
       return " of " + layer.path + " (" + layer.origin.text() + ")";
@@ -81,6 +88,25 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
   plan::for_each_block(plan, [&](const plan::CheckpointBlock& b) {
     if (b.optimizer && !c.find(b.tensor)) fail_state(plan, b, c);
   });
+}
+
+void warn_of_unread(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log) {
+  std::set<std::string_view> own;
+  for (const plan::Parameter& p : plan.parameters) own.insert(p.name);
+  std::vector<std::string> unread;
+  for (const checkpoint::TensorRecord& t : c.tensors())
+    for (const config::ModelConfig& model : plan.experiment.models)
+      if (checkpoint::is_parameter(t) && starts_with(t.name, model.name + ".") &&
+          !own.contains(t.name))
+        unread.push_back(t.name);
+  if (unread.empty()) return;
+  log.write(PLAIT_LOG_WARN,
+            "[session] '" + c.path() +
+                "' has parameters that this model lacks, and which are "
+                "not read: '" +
+                unread[0] + "'" +
+                (unread.size() > 1 ? strf(" and %zu more", unread.size() - 1) : "") +
+                "; if they belong to adapters, name these in the experiment as well");
 }
 
 void Conversions::log(Log& log, const std::string& path) const {

@@ -14,6 +14,8 @@ namespace plait::session {
 // Errors: PLAIT_ERR_CONFIG naming the layer, or the optimizer, that is not the one that was saved.
 void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c,
                          bool parameters_only);
+// Warns of parameters that the saved model has and this one lacks, as those of adapters.
+void warn_of_unread(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log);
 // The parameters of a file that are stored as another float type than this session's.
 class Conversions {
  public:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "engine/base/error.hpp"
@@ -76,6 +78,41 @@ constexpr size_t kNamesShown = 8;
 
 }  // namespace
 
+// What `load` lacks of adapters: all of an adapter, which then starts beside these weights.
+class Starting {
+ public:
+  // Whether the parameter may be missing.
+  bool add(const plan::Parameter& p) {
+    if (p.adapter.empty()) return false;
+    missing_[p.adapter].push_back(&p);
+    return true;
+  }
+  void found(const plan::Parameter& p) {
+    if (!p.adapter.empty()) there_.insert(p.adapter);
+  }
+  // Throws where a part of an adapter is there.
+  void check(const config::ModelConfig& model, Log* log) const {
+    for (const auto& [adapter, parameters] : missing_) {
+      const size_t n = parameters.size();
+      if (there_.contains(adapter))
+        fail_data("[session] '" + model.load + "' (" + model.path +
+                  ".load) has a part of adapter '" + adapter + "' only: it lacks '" +
+                  parameters[0]->name + "'" + (n > 1 ? strf(" and %zu more", n - 1) : "") +
+                  "; take weights with all of it, or with none");
+      if (log)
+        log->write(PLAIT_LOG_INFO, "[session] '" + model.load + "' has nothing of adapter '" +
+                                       adapter +
+                                       strf("', which starts with its initial values: "
+                                            "%zu parameters",
+                                            n));
+    }
+  }
+
+ private:
+  std::map<std::string, std::vector<const plan::Parameter*>> missing_;
+  std::set<std::string> there_;
+};
+
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
 void Parameters::load_checkpoint(const config::ModelConfig& model) {
   // Rank 0 decides which one: a run may be writing others.
@@ -86,17 +123,20 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
     from = std::make_unique<checkpoint::Checkpoint>(c_.files, path,
                                                     checkpoint::Checkpoint::Verify::kLater);
   Conversions conversions;
+  Starting starting;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     const auto wanted = checkpoint::names_in_file(p.name, model.name, model.load_names);
     const auto name = std::find_if(wanted.begin(), wanted.end(), [&](const std::string& one) {
       return from->find(one) != nullptr;
     });
+    if (name == wanted.end() && starting.add(p)) continue;
     if (name == wanted.end()) {
       std::vector<std::string> there;
       for (const auto& t : from->tensors()) there.push_back(t.name);
       fail_no_tensor(p, model, wanted, std::move(there));
     }
+    starting.found(p);
     conversions.add(from->find(*name)->dtype, p.shape.dtype);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
@@ -105,6 +145,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
       c_.executor.sync();
     }
   }
+  starting.check(model, c_.ranks.is_leader() ? &c_.log : nullptr);
   if (c_.ranks.is_leader()) conversions.log(c_.log, from->path());
 }
 
@@ -117,16 +158,20 @@ void Parameters::load_weights(const config::ModelConfig& model) {
   if (checkpoint::names_checkpoint(c_.files, model.load)) return load_checkpoint(model);
   const checkpoint::Weights weights(c_.files, model.load);
   Conversions conversions;
+  Starting starting;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     const auto wanted = checkpoint::names_in_file(p.name, model.name, model.load_names);
     checkpoint::Weights::Place place;
     for (const std::string& name : wanted)
       if (!place.entry) place = weights.find(name);
+    if (!place.entry && starting.add(p)) continue;
     if (!place.entry) fail_no_tensor(p, model, wanted, weights.names());
+    starting.found(p);
     load_tensor(p, place, model);
     conversions.add(place.entry->dtype, p.shape.dtype);
   }
+  starting.check(model, c_.ranks.is_leader() ? &c_.log : nullptr);
   if (c_.ranks.is_leader()) conversions.log(c_.log, model.load);
 }
 

@@ -62,6 +62,7 @@ class Collector {
     for (size_t i = 0; i < model.layers.size(); ++i)
       for (const config::TieConfig& tie : model.layers[i].tie)
         all_[model.path + ".layers[" + std::to_string(i) + "].tie." + tie.own] = tie.full;
+    list(model.path + ".adapters", model.adapters);
     list(model.path + ".losses", model.losses);
     if (!model.optimizer) return;
     const std::string path = model.path + ".optimizer";

@@ -15,7 +15,7 @@ namespace plait::null {
 }
 
 void add_model_items(const Host& host);    // model_items.cpp: layer, loss, metric
-void add_train_items(const Host& host);    // train_items.cpp: optimizer, schedule, dataset
+void add_train_items(const Host& host);    // train_items.cpp: optimizer, schedule, dataset, peft
 void add_op_and_kernel(const Host& host);  // op.cpp
 void add_device(const Host& host);         // device.cpp
 void add_comm(const Host& host);           // comm.cpp

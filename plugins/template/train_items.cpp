@@ -1,4 +1,4 @@
-// An optimizer, a schedule, a dataset.
+// An optimizer, a schedule, a dataset, a PEFT method.
 #include "plugins/template/template.hpp"
 
 namespace plait::null {
@@ -43,6 +43,17 @@ class Dataset {
   void read(std::span<const int64_t>, void* const*) const {}
 };
 
+constexpr plait_option kPeftOptions[] = {
+    at_least(opt_int("rank", "8", "size of what is learned"), 1),
+};
+
+// What is read in place of target.output, for instance
+// `return target.output * b.parameter("scale", Shape({b.shape(target.output).last()}),
+// Init::constant(1));`
+Value wrap(Builder&, const Options&, const PeftTarget&) {
+  unimplemented("PEFT method 'template.peft'", "wrap()");
+}
+
 }  // namespace
 
 void add_train_items(const Host& host) {
@@ -52,9 +63,12 @@ void add_train_items(const Host& host) {
       "template.schedule", "how the learning rate changes, in one line", kScheduleOptions);
   static const auto dataset = plait::dataset<Dataset>(
       "template.dataset", "what the samples are, in one line", kDatasetOptions);
+  static const auto peft = plait::peft<wrap>("template.peft", "what the method does, in one line",
+                                             PLAIT_PEFT_PRODUCT, kPeftOptions);
   host.add(optimizer);
   host.add(schedule);
   host.add(dataset);
+  host.add(peft);
 }
 
 }  // namespace plait::null

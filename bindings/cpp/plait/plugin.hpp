@@ -24,6 +24,7 @@
 #include <plait/plugin/kernel.hpp>
 #include <plait/plugin/op.hpp>
 #include <plait/plugin/options.hpp>
+#include <plait/plugin/peft.hpp>
 #include <plait/plugin/tokenizer.hpp>
 
 // Defines the entry symbol, the table and the note. The braces that follow it add the items; in

@@ -32,6 +32,11 @@ std::optional<IndexUse> index_use(const Graph& g, const Op& op) {
   return IndexUse{1, 0, g.shape(op.in[0]).dims[0], false};
 }
 
+std::optional<WeightUse> weight_use(const Graph& g, const Op& op) {
+  if (g.shape(op.in[0]).ndim != 2) return std::nullopt;
+  return WeightUse{.input = 1, .weight = 0, .is_table = true};
+}
+
 // Rows of a table (V, C..): its channels may be sharded, for the gradient of the rows alike; or the
 // indices, then each rank has the rows of its own.
 bool shard_gather(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t,
@@ -107,6 +112,7 @@ std::span<const OpDef> gather_ops() {
        .precision = PrecisionClass::kTable,
        .typed_operands = 1,
        .index_use = index_use,
+       .weight_use = weight_use,
        .shard = shard_gather,
        .write_sharded = write_sharded_gather,
        .examples = gather_examples},

@@ -87,6 +87,12 @@ ValueId write_quantized(Graph& g, const Op& op, const QuantizedRows& rows) {
   return g.apply1("matmul_quantized", std::move(in), std::move(attrs));
 }
 
+std::optional<WeightUse> weight_use(const Graph& g, const Op& op) {
+  const Transposed t(op);
+  if (t.a || g.shape(op.in[1]).ndim != 2) return std::nullopt;
+  return WeightUse{.bias = has_bias(op) ? size_t{2} : 0, .out_in = t.b};
+}
+
 std::vector<OpExample> examples() {
   std::vector<OpExample> all;
   for (bool ta : {false, true})
@@ -125,6 +131,7 @@ std::span<const OpDef> matmul_ops() {
        .typed_operands = 2,
        .writes_any_float = true,
        .takes_tf32 = true,
+       .weight_use = weight_use,
        .shard = shard,
        .addend = addend,
        .reads_rows = reads_rows,

@@ -9,6 +9,7 @@
 #include <plait/layer.h>
 #include <plait/op.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 #include <plait/plugin.h>
 #include <plait/tokenizer.h>
 #include <plait/plugin/build.hpp>
@@ -193,6 +194,7 @@ class Host {
   void add(const plait_metric_item& i) const { check(h_->add(h_, PLAIT_KIND_METRIC, &i)); }
   void add(const plait_op_item& i) const { check(h_->add(h_, PLAIT_KIND_OP, &i)); }
   void add(const plait_optimizer_item& i) const { check(h_->add(h_, PLAIT_KIND_OPTIMIZER, &i)); }
+  void add(const plait_peft_item& i) const { check(h_->add(h_, PLAIT_KIND_PEFT, &i)); }
   void add(const plait_schedule_item& i) const { check(h_->add(h_, PLAIT_KIND_SCHEDULE, &i)); }
   void add(const plait_dataset_item& i) const { check(h_->add(h_, PLAIT_KIND_DATASET, &i)); }
   void add(const plait_tokenizer_item& i) const { check(h_->add(h_, PLAIT_KIND_TOKENIZER, &i)); }

@@ -1,0 +1,79 @@
+/* plait/peft.h - PEFT methods: few parameters, trained beside a model that stays as it is.
+ *
+ * This header is a draft: it may change in any way until it is recorded as a part of the ABI.
+ *
+ * A method changes what single matrix products, look-ups and layers compute. It writes ops at plan
+ * time, where a layer writes them and before gradients are derived; layers know nothing of it, and
+ * it knows nothing of devices, precision and ranks. Patterns in the experiment say which parameters
+ * and layers it changes:
+ *
+ *   [[model.adapters]]
+ *   type = "lora"
+ *   match = ["*.attn.*.weight"]
+ *
+ * The whole of a method that scales each output of a product (in the C++ of plugin.hpp):
+ *
+ *   Value wrap(Builder& b, const Options&, const PeftTarget& t) {
+ *     return t.output * b.parameter("scale", Shape({b.shape(t.output).last()}), Init::constant(1));
+ *   }
+ *   static const auto item = peft<wrap>(NAME, HELP, PLAIT_PEFT_PRODUCT, OPTIONS);
+ */
+#ifndef PLAIT_PEFT_H
+#define PLAIT_PEFT_H
+
+#include <plait/base.h>
+#include <plait/build.h>
+#include <plait/option.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a method changes. */
+#define PLAIT_PEFT_PRODUCT 1u /* a product with a parameter of two dimensions */
+#define PLAIT_PEFT_LOOKUP 2u  /* rows of a table, which is a parameter, by their numbers */
+#define PLAIT_PEFT_LAYER 4u   /* a layer */
+
+/* One place where a method is applied. I and O are the inputs and outputs of a product, V and C the
+ * rows and columns of a table, R.. any number of dimensions. Borrowed for the call. */
+typedef struct plait_peft_target {
+  size_t struct_size;
+  const char *name; /* "model.h0.attn.q.weight": layer and parameter; of PLAIT_PEFT_LAYER the layer */
+  uint32_t what;    /* one PLAIT_PEFT_* */
+  uint32_t out_in;  /* of a product: 1 if the weight is (O,I), 0 if it is (I,O) */
+  /* What enters: x (R..,I) of a product, row numbers (R..) of a look-up, the first input of a layer. */
+  plait_value input;
+  /* What leaves: (R..,O), the bias included; (R..,C); the first output of a layer. */
+  plait_value output;
+  plait_value weight; /* (O,I) or (I,O); (V,C); 0 of a layer */
+  plait_value bias;   /* (O); 0: none */
+  /* How tensor parallelism may shard the weight: see plait_parameter. */
+  int64_t shard_unit;
+  int32_t shard_dim;
+  uint32_t reserved;
+} plait_peft_target;
+
+/* Kind "plait.peft/1". Static. */
+typedef struct plait_peft_item {
+  size_t struct_size;
+  const char *name;
+  const char *help;
+  const plait_option *options; /* (n_options) */
+  uint32_t n_options;
+  uint32_t targets; /* sum of PLAIT_PEFT_*: what the method can change */
+  /* Writes ops and sets *output to what readers of `target->output` read instead; of its shape.
+   * Parameters that it requests belong to the adapter: their full name is that of the target, a
+   * dot, the name of the adapter, a dot and their own. They are trained; those of the model are
+   * frozen unless the experiment names them in `train`.
+   * Errors: PLAIT_ERR_INVALID for a target or options that the method does not accept, or an error
+   * of `b` unchanged; no plan is made. [thread: plan; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *wrap)(plait_builder *b, const plait_options *options,
+                                                 const plait_peft_target *target, plait_value *output);
+} plait_peft_item;
+
+#define PLAIT_KIND_PEFT "plait.peft/1"
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PLAIT_PEFT_H */

@@ -1,0 +1,63 @@
+// plait/plugin/peft.hpp - PEFT methods made of a C++ function.
+#pragma once
+
+#include <plait/peft.h>
+#include <plait/plugin/items.hpp>
+
+#include <span>
+#include <string>
+
+namespace plait {
+inline namespace authoring {
+
+// Where a method is applied; see plait_peft_target. Values that are not there have the id 0.
+struct PeftTarget {
+  std::string name;
+  uint32_t what = 0;
+  bool out_in = false;
+  Value input, output, weight, bias;
+  int32_t shard_dim = -1;
+  int64_t shard_unit = 1;
+  bool has_bias() const { return bias.id != 0; }
+  // The dimension of a product's weight that runs along its outputs, and the other one.
+  uint32_t out_dim() const { return out_in ? 0 : 1; }
+  uint32_t in_dim() const { return out_in ? 1 : 0; }
+  // How tensor parallelism may shard a parameter whose dimension `own` runs along dimension
+  // `weight_dim` of the weight: `own` or -1.
+  int32_t shard_along(uint32_t weight_dim, int32_t own) const {
+    return shard_dim == static_cast<int32_t>(weight_dim) ? own : -1;
+  }
+};
+
+// Returns what is read instead of target.output.
+using WrapPeft = Value (*)(Builder&, const Options&, const PeftTarget&);
+namespace detail {
+inline PeftTarget target_of(plait_builder* b, const plait_peft_target& t) {
+  return {t.name,        t.what,      t.out_in != 0, {b, t.input}, {b, t.output},
+          {b, t.weight}, {b, t.bias}, t.shard_dim,   t.shard_unit};
+}
+}  // namespace detail
+
+// targets: sum of PLAIT_PEFT_*.
+template <WrapPeft Wrap>
+plait_peft_item peft(const char* name, const char* help, uint32_t targets,
+                     std::span<const plait_option> options = {}) {
+  plait_peft_item item{};
+  item.struct_size = sizeof item;
+  item.name = name;
+  item.help = help;
+  item.options = options.data();
+  item.n_options = detail::count(options);
+  item.targets = targets;
+  item.wrap = [](plait_builder* b, const plait_options* o, const plait_peft_target* t,
+                 plait_value* output) -> plait_error* {
+    return detail::guard(detail::maker(b), [&] {
+      Builder builder(b);
+      *output = Wrap(builder, Options(o), detail::target_of(b, *t)).id;
+    });
+  };
+  return item;
+}
+
+}  // namespace authoring
+}  // namespace plait
