@@ -3,7 +3,7 @@
 // The engine fuses some of them into the preceding matmul; it recognises them by their ops.
 #include <plait/plugin.hpp>
 
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 
 namespace {
 using namespace plait;

@@ -2,7 +2,7 @@
 // (seed, step, layer's name, index of the value), so it is the same however the run is split.
 #include <plait/plugin.hpp>
 
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 
 namespace {
 using namespace plait;

@@ -1,7 +1,7 @@
 // layer-norm: normalisation of each row over its last axis.
 #include <plait/plugin.hpp>
 
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 
 namespace {
 using namespace plait;

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 #include "plugins/layers/transformer/options.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 

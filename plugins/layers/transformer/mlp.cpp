@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 
 namespace plait::transformer {

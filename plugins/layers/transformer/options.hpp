@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 
 namespace plait::transformer {
 

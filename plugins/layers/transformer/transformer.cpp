@@ -1,5 +1,5 @@
 // layer-transformer: attention, MLP, the block of both, learned positions, a soft cap.
-#include "plugins/layers/functions.hpp"
+#include "plugins/support/functions.hpp"
 #include "plugins/layers/transformer/options.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 
