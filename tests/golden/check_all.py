@@ -3,8 +3,8 @@
 
     python check_all.py PLAIT [--quick] [--only NAME...]
 
-Needs ../bench/peers/requirements.txt, requirements_chat.txt, requirements_tokenizers.txt and
-Pillow. With --quick the random models and texts are few.
+Needs ../bench/peers/requirements.txt, requirements_chat.txt, requirements_peft.txt,
+requirements_tokenizers.txt and Pillow. With --quick the random models and texts are few.
 """
 
 import argparse
@@ -21,7 +21,8 @@ def commands(plait, quick):
     again = {
         name: [f"{name}.py", "--check"]
         for name in ("make_golden", "golden_families", "golden_greedy", "golden_hf",
-                     "golden_tokenizers", "golden_chat", "golden_images", "golden_float8")
+                     "golden_tokenizers", "golden_chat", "golden_images", "golden_float8",
+                     "golden_peft")
     }
     return again | {
         "check_hf": ["check_hf.py", plait, *(["--models", "9"] if quick else [])],

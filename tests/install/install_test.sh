@@ -50,10 +50,12 @@ done
 find "$tree/share" -name REFERENCE.md | grep -q . || fail "REFERENCE.md is not installed"
 plait --version >"$work/version.log" || fail "the moved bin/plait does not start"
 
-# "Add a layer in 15 minutes": the code between ```cpp and ```, and the line for CMake.
+# "Add a layer in 15 minutes": the code between ```cpp and ```, and the line for CMake; then that of the PEFT method.
 page=$source/../../CONTRIBUTING.md
 mkdir -p "$work/page"
-sed -n '/^   ```cpp$/,/^   ```$/{/```/d;s/^   //;p}' "$page" >"$work/page/scale.cpp"
+code_of() { sed -n "/^## $1 in 15 minutes/,/^## /p" "$page" | sed -n '/^   ```cpp$/,/^   ```$/{/```/d;s/^   //;p}'; }
+code_of "Add a layer" >"$work/page/scale.cpp"
+code_of "Add a PEFT method" >"$work/page/peft.cpp"
 line=$(tr '\n' ' ' <"$page" | grep -o 'plait_add_plugin(layer-scale SOURCES scale.cpp)') || fail "CONTRIBUTING.md has no line for CMake"
 # Its step 3 is true, too: with the parameter shared among tensor ranks.
 sed -e 's/, 0});/, 0}, 0);/' -e 's/"scale"/"shared_scale"/' -e 's/"layer-scale"/"layer-shared"/' "$work/page/scale.cpp" >"$work/page/shared.cpp"
@@ -66,9 +68,10 @@ find_package(Plait REQUIRED)
 set(PLAIT_PLUGIN_OUTPUT_DIR \${CMAKE_CURRENT_SOURCE_DIR})
 $line
 plait_add_plugin(layer-shared SOURCES shared.cpp)
+plait_add_plugin(peft-scale SOURCES peft.cpp)
 TEXT
 "$cmake" -S "$work/page" -B "$work/page/build" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_CXX_COMPILER="$cxx" >"$work/page.log"
-"$cmake" --build "$work/page/build" >>"$work/page.log" || { cat "$work/page.log"; fail "the layer of CONTRIBUTING.md does not build"; }
+"$cmake" --build "$work/page/build" >>"$work/page.log" || { cat "$work/page.log"; fail "a plugin of CONTRIBUTING.md does not build"; }
 cat >"$work/page/experiment.toml" <<'TEXT'
 [run]
 name = "page"
@@ -98,3 +101,11 @@ grep -q 'all_gather  *tensor' "$work/page/whole.log" || fail "two tensor ranks h
 sed -i 's/"scale"/"shared_scale"/' "$work/page/experiment.toml"
 plait plan "$work/page/experiment.toml" topology.tensor=2 -v >"$work/page/shared.log" || fail "its parameter cannot be shared"
 ! grep 'all_gather' "$work/page/shared.log" || fail "its parameter is shared, and its input is gathered all the same"
+# The PEFT method: the model is frozen, and its own parameters train, also where tensor ranks share them.
+cat >>"$work/page/experiment.toml" <<'TEXT'
+[[model.adapters]]
+type = "scale_outputs"
+match = ["*.weight"]
+TEXT
+plait plan "$work/page/experiment.toml" topology.tensor=2 --json >"$work/page/peft.log" || fail "the PEFT method of CONTRIBUTING.md cannot be planned"
+grep -q '"trained_count":19,' "$work/page/peft.log" || { cat "$work/page/peft.log"; fail "the PEFT method of CONTRIBUTING.md does not train its 16 + 3 parameters alone"; }

@@ -5,6 +5,7 @@
 #include <plait/device.h>
 #include <plait/layer.h>
 #include <plait/optimizer.h>
+#include <plait/peft.h>
 
 #include <map>
 #include <string>
@@ -49,6 +50,7 @@ class FakeCatalog : public Catalog {
         {at_most(at_least(make_option(PLAIT_OPT_REAL, "momentum", "0.0"), 0), 1, true)});
     items_[PLAIT_KIND_OPTIMIZER]["descent"].item.learning_rate = 0.01;
     items_[PLAIT_KIND_OPTIMIZER]["descent"].item.weight_decay = 0.5;
+    add(PLAIT_KIND_PEFT, "patch", {make_option(PLAIT_OPT_INT, "rank", "8")});
     add(PLAIT_KIND_SCHEDULE, "slope", {make_option(PLAIT_OPT_INT, "warmup", "0")});
     add(PLAIT_KIND_DATASET, "table",
         {make_option(PLAIT_OPT_PATH, "file", nullptr),

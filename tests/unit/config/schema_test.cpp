@@ -24,6 +24,7 @@ TEST_CASE("templates of items parse, and mark the required options") {
                                    {PLAIT_KIND_DATASET, "table"},
                                    {PLAIT_KIND_DEVICE, "abacus"},
                                    {PLAIT_KIND_SCHEDULE, "slope"},
+                                   {PLAIT_KIND_PEFT, "patch"},
                                    {PLAIT_KIND_METRIC, "hits"}})
     Document::parse(item_template(catalog(), kind, name), "t", problems);
   CHECK(problems.text() == "");
@@ -34,7 +35,8 @@ TEST_CASE("the engine's own tables are well-formed") {
   for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
   const OptionView items[] = {layer_keys(),     loss_keys(),      metric_keys(),
                               optimizer_keys(), schedule_keys(),  group_keys(),
-                              dataset_keys(),   normalize_keys(), model_keys()};
+                              dataset_keys(),   normalize_keys(), model_keys(),
+                              adapter_keys()};
   for (const OptionView& keys : items) CHECK(defect_of(keys) == "");
 }
 

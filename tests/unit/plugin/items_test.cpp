@@ -96,7 +96,8 @@ TEST_CASE("every kind refuses a table without its functions") {
   const Blank blank(512);
   for (const char* kind : {PLAIT_KIND_LAYER, PLAIT_KIND_LOSS, PLAIT_KIND_METRIC, PLAIT_KIND_OP,
                            PLAIT_KIND_OPTIMIZER, PLAIT_KIND_SCHEDULE, PLAIT_KIND_DATASET,
-                           PLAIT_KIND_TOKENIZER, PLAIT_KIND_DEVICE, PLAIT_KIND_COMM})
+                           PLAIT_KIND_TOKENIZER, PLAIT_KIND_PEFT, PLAIT_KIND_DEVICE,
+                           PLAIT_KIND_COMM})
     CHECK(contains(refusal(kind, &blank), " lacks "));
   CHECK(contains(refusal(PLAIT_KIND_KERNEL, &blank), "does not say its device"));
   const Blank tiny(16);

@@ -1,0 +1,211 @@
+"""Golden PEFT: the MLP and the batches of golden_training with adapters, 20 steps of AdamW in float64.
+
+Where the peft library has the method it computes the model; `bitfit`, `bottleneck` and `stacked` are
+written here. Every parameter of an adapter starts at a drawn value, so that each has a gradient at once.
+
+Case `peft.NAME` has the attribute `adapters`, the [[model.adapters]] entries of Plait, and holds the
+initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before its update,
+`grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
+PARAMETER is Plait's full name. Case `peft` holds what all share.
+
+    python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
+"""
+
+import argparse
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from peft import IA3Config, LoraConfig, get_peft_model
+
+from golden_data import Golden, Inputs
+from golden_training import STEPS, WIDTHS, initial_parameters, make_data, norm_of
+
+ADAMW = dict(lr=0.02, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.05)
+HIDDEN = 4  # of the bottleneck
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self, initial):
+        super().__init__()
+        for layer, (fan_in, fan_out) in enumerate(zip(WIDTHS, WIDTHS[1:]), start=1):
+            linear = torch.nn.Linear(fan_in, fan_out, dtype=torch.float64)
+            linear.weight.data = torch.tensor(initial[f"layer{layer}.weight"])
+            linear.bias.data = torch.tensor(initial[f"layer{layer}.bias"])
+            setattr(self, f"layer{layer}", linear)
+
+    def forward(self, x):
+        return self.layer3(F.relu(self.layer2(F.relu(self.layer1(x)))))
+
+
+class Bitfit(Mlp):
+    def __init__(self, initial):
+        super().__init__(initial)
+        for p in self.parameters():
+            p.requires_grad = False
+        for layer in (1, 2, 3):
+            width = WIDTHS[layer]
+            self.register_parameter(f"change{layer}", fresh(width))
+
+    def forward(self, x):
+        for layer in (1, 2, 3):
+            x = getattr(self, f"layer{layer}")(x) + getattr(self, f"change{layer}")
+            x = F.relu(x) if layer < 3 else x
+        return x
+
+
+class Bottleneck(Mlp):
+    """Behind the second linear layer, before its ReLU."""
+
+    def __init__(self, initial):
+        super().__init__(initial)
+        for p in self.parameters():
+            p.requires_grad = False
+        self.down, self.up = fresh(HIDDEN, WIDTHS[2]), fresh(WIDTHS[2], HIDDEN)
+
+    def forward(self, x):
+        y = self.layer2(F.relu(self.layer1(x)))
+        y = y + F.linear(F.gelu(F.linear(y, self.down)), self.up)
+        return self.layer3(F.relu(y))
+
+
+class Stacked(Mlp):
+    """LoRA, then factors of the inputs, on the last linear layer: each adds to what was before."""
+
+    def __init__(self, initial):
+        super().__init__(initial)
+        for p in self.parameters():
+            p.requires_grad = False
+        self.a, self.b = fresh(2, WIDTHS[2]), fresh(WIDTHS[3], 2)
+        self.factor = fresh(WIDTHS[2])
+
+    def forward(self, x):
+        x = F.relu(self.layer2(F.relu(self.layer1(x))))
+        changed = F.linear(x * self.factor, self.layer3.weight, self.layer3.bias)
+        return changed + F.linear(F.linear(x, self.a), self.b) * (3 / 2)
+
+
+def fresh(*shape):
+    return torch.nn.Parameter(torch.zeros(*shape, dtype=torch.float64))
+
+
+def lora_names(model):
+    """Plait's names of the adapter's parameters."""
+    names = {}
+    for name, p in model.named_parameters():
+        if "lora_" in name:
+            layer, factor = name.split("layer")[1][0], name.split("lora_")[1][0].lower()
+            names[f"model.linear{layer}.weight.lora.{factor}"] = p
+    return names
+
+
+def lora(initial, **options):
+    layers = options.pop("layers")
+    config = LoraConfig(target_modules=[f"layer{i}" for i in layers], **options)
+    model = get_peft_model(Mlp(initial), config)
+    entry = dict(type="lora", match=[f"model.linear{i}.weight" for i in layers],
+                 rank=options["r"], alpha=float(options["lora_alpha"]),
+                 rslora=options.get("use_rslora", False))
+    return model, lora_names(model), [entry]
+
+
+def ia3(initial):
+    config = IA3Config(target_modules=["layer1", "layer3"], feedforward_modules=["layer3"])
+    model = get_peft_model(Mlp(initial), config)
+    names = {}
+    for name, p in model.named_parameters():
+        if "ia3_l" in name:
+            layer = name.split("layer")[1][0]
+            names[f"model.linear{layer}.weight.{'out' if layer == '1' else 'in'}.factor"] = p
+    entries = [dict(type="ia3", name="out", match=["model.linear1.weight"]),
+               dict(type="ia3", name="in", match=["model.linear3.weight"], on="input")]
+    return model, names, entries
+
+
+def bitfit(initial):
+    model = Bitfit(initial)
+    names = {f"model.linear{i}.weight.bitfit.change": getattr(model, f"change{i}")
+             for i in (1, 2, 3)}
+    return model, names, [dict(type="bitfit", match=["model.linear*.weight"])]
+
+
+def bottleneck(initial):
+    model = Bottleneck(initial)
+    names = {f"model.linear2.bottleneck.{w}": getattr(model, w) for w in ("down", "up")}
+    return model, names, [dict(type="bottleneck", match=["model.linear2"], width=HIDDEN)]
+
+
+def stacked(initial):
+    model = Stacked(initial)
+    names = {f"model.linear3.weight.lora.{w}": getattr(model, w) for w in "ab"}
+    names["model.linear3.weight.ia3.factor"] = model.factor
+    match = ["model.linear3.weight"]
+    return model, names, [dict(type="lora", match=match, rank=2, alpha=3.0),
+                          dict(type="ia3", match=match, on="input")]
+
+
+CASES = {
+    "lora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5),
+    "rslora": lambda i: lora(i, layers=(2,), r=2, lora_alpha=3, use_rslora=True),
+    "ia3": ia3,
+    "bitfit": bitfit,
+    "bottleneck": bottleneck,
+    "stacked": stacked,
+}
+
+
+def make():
+    golden = Golden()
+    inputs = Inputs(20240603)
+    initial = initial_parameters(inputs)  # the draws of golden_training, in their order
+    data = make_data(inputs)
+    golden.add("peft", {"adamw": dict(ADAMW, betas=list(ADAMW["betas"]))},
+               {"x": data["x"], "target": data["target"]} |
+               {f"base.{name}": value for name, value in initial.items()})
+    for case, build in CASES.items():
+        model, names, entries = build(initial)
+        draws = Inputs(7)
+        tensors = {}
+        for name, p in sorted(names.items()):
+            about = 1.0 if name.endswith("factor") else 0.0
+            p.data = torch.tensor(about + draws.normal(*p.shape, scale=0.25))
+            tensors[f"init.{name}"] = p.detach().clone()
+        tensors |= train(model, list(names.values()), data)
+        tensors |= {f"final.{name}": p.detach().clone() for name, p in names.items()}
+        golden.add(f"peft.{case}", {"adapters": entries}, tensors)
+    return golden
+
+
+def train(model, parameters, data):
+    optimizer = torch.optim.AdamW(parameters, **ADAMW)
+    losses, norms = [], []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        target = torch.tensor(data["target"][step])
+        loss = F.cross_entropy(model(torch.tensor(data["x"][step])), target)
+        loss.backward()
+        losses.append(loss.item())
+        norms.append(norm_of([p.grad for p in parameters]).item())
+        optimizer.step()
+    return {"losses": np.array(losses), "grad_norms": np.array(norms)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    golden, path = make(), pathlib.Path(__file__).resolve().parent / "peft.safetensors"
+    if not options.check:
+        golden.write(path)
+        return 0
+    found = list(golden.differences(path))
+    for line in found:
+        print(f"[golden] {path.name}: {line}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+// PEFT methods on every kind of grid: the losses of one rank, and a model that stays as it is.
+#include <algorithm>
+
+#include "tests/parallel/layouts.hpp"
+
+namespace {
+
+using namespace parallel;
+
+constexpr char kAdapters[] = R"(
+[[model.adapters]]
+type = "lora"
+match = ["*.attn.*.weight", "*.mlp.*.weight"]
+exclude = ["*.attn.k.weight"]
+rank = 3
+alpha = 6
+dropout = 0.1
+[[model.adapters]]
+type = "lora"
+name = "table"
+match = ["model.ids.weight", "model.head.weight"]
+rank = 2
+[[model.adapters]]
+type = "ia3"
+match = ["*.attn.v.weight"]
+[[model.adapters]]
+type = "ia3"
+name = "inner"
+match = ["*.mlp.down.weight"]
+on = "input"
+[[model.adapters]]
+type = "bottleneck"
+match = ["*.attn.out.weight", "*.mlp.down.weight", "model.norm"]
+width = 6
+)";
+// A Llama has no biases.
+constexpr char kBiases[] = R"(
+[[model.adapters]]
+type = "bitfit"
+match = ["*.weight"]
+)";
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> all{
+      {1, 1, 1, 0, "1f1b", 1, 4, "layer"},
+      {1, 2, 1, 0, "1f1b", 1, 8},
+      {1, 2, 1, 2, "1f1b", 1, 4},
+      {1, 2, 1, 3, "1f1b", 1, 2, "cheap"},
+      {1, 1, 2, 0, "1f1b", 1, 16},
+      {2, 1, 1, 0, "1f1b", 1, 4},
+      {2, 1, 1, 0, "zero_bubble", 1, 4, "layer"},
+      {1, 2, 2, 1, "1f1b", 1, 4},
+  };
+  all.push_back({1, 1, 4, 0, "1f1b", 1, 8});
+  all.back().sequence = true;
+  return all;
+}
+
+bool is_adapter(const std::string& parameter) {
+  for (const char* name : {".lora.", ".table.", ".ia3.", ".inner.", ".bottleneck.", ".bitfit."})
+    if (parameter.find(name) != std::string::npos) return true;
+  return false;
+}
+
+// The model's own parameters are what they were; every adapter has moved.
+void check_frozen(const Outcome& o) {
+  size_t adapters = 0;
+  for (const auto& [name, before] : o.initial) {
+    CAPTURE(name);
+    CHECK((o.weights.at(name) == before) == !is_adapter(name));
+    adapters += is_adapter(name);
+  }
+  CHECK(adapters > 0);
+  CHECK(adapters < o.initial.size());
+}
+
+void check_grids(const std::string& toml, const std::string& compute, double tolerance, int steps) {
+  const JobSpec job_spec{
+      toml + kAdapters, {"batch.eval=8", "precision.compute=" + compute}, {}, {}};
+  const Outcome expected = alone(job_spec, steps);
+  check_frozen(expected);
+  CHECK(expected.losses.back() < expected.losses.front());
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.text());
+    const auto got = run(on(job_spec, layout), layout.ranks(), train(steps));
+    for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+    for (const Outcome& o : got) check_equal(o, got[0]);
+    CHECK(got[0].initial == expected.initial);
+    check_metrics(got[0], expected, tolerance);
+    check_frozen(got[0]);
+    CHECK(got[0].arena == got[0].planned);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("adapters") {
+  TEST_CASE("a Llama's adapters learn the same on every grid") {
+    const Folder folder;
+    check_grids(llama_model(folder), "f64", 1e-11, 10);
+    check_grids(llama_model(folder), "f32", 1e-5, 20);
+  }
+  TEST_CASE("a GPT-2's, whose table is also its head") {
+    const Folder folder;
+    check_grids(gpt2_model(folder) + kBiases, "f64", 1e-11, 10);
+  }
+  TEST_CASE("in bf16") {
+    const Folder folder;
+    check_grids(llama_model(folder), "bf16", 2e-2, 10);
+  }
+}

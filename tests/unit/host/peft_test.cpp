@@ -1,0 +1,175 @@
+// Adapters compared with the peft library and PyTorch in float64 (tests/golden/golden_peft.py).
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
+
+using host::Run;
+using nlohmann::json;
+using plait::test::GoldenFile;
+
+namespace {
+
+std::string toml_of(const json& entry) {
+  std::string text = "[[model.adapters]]\n";
+  for (const auto& [key, value] : entry.items()) text += key + " = " + value.dump() + "\n";
+  return text;
+}
+
+std::string experiment(const json& adapters, const json& adamw, const std::string& more) {
+  std::string layers;
+  for (int out : {11, 7, 5}) {
+    if (out != 11) layers += "[[model.layers]]\ntype = \"relu\"\n";
+    layers += "[[model.layers]]\ntype = \"linear\"\nout = " + std::to_string(out) + "\n";
+  }
+  for (const json& entry : adapters) layers += toml_of(entry);
+  return more +
+         "[precision]\ncompute = \"f64\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\n"
+         "shape = [13]\nclasses = 5\n" +
+         layers + "[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"adamw\"\n" +
+         "learning_rate = " + adamw["lr"].dump() + "\nbeta1 = " + adamw["betas"][0].dump() +
+         "\nbeta2 = " + adamw["betas"][1].dump() + "\neps = " + adamw["eps"].dump() +
+         "\nweight_decay = " + adamw["weight_decay"].dump() + "\n";
+}
+
+void write(const Run& run, const std::string& name, const std::vector<double>& v) {
+  host::check(
+      plait_session_write(run.session(), name.c_str(), v.data(), v.size() * sizeof(double)));
+}
+std::vector<double> read(const Run& run, const std::string& name, size_t n) {
+  std::vector<double> v(n);
+  host::check(plait_session_read(run.session(), name.c_str(), v.data(), n * sizeof(double)));
+  return v;
+}
+
+// {Plait's name, the name in the file} of the model's own parameters.
+std::vector<std::pair<std::string, std::string>> base() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const char* layer : {"1", "2", "3"})
+    for (const char* part : {".weight", ".bias"})
+      names.emplace_back(std::string("model.linear") + layer + part,
+                         std::string("peft/base.layer") + layer + part);
+  return names;
+}
+
+plait_step_result step(const Run& run, std::vector<float>& x, std::vector<int32_t>& target) {
+  int64_t x_shape[2] = {6, 13}, row_shape[1] = {6};
+  plait_dl_tensor dx{x.data(), {1, 0}, 2, {2, 32, 1}, x_shape, nullptr, 0};
+  plait_dl_tensor dy{target.data(), {1, 0}, 1, {0, 32, 1}, row_shape, nullptr, 0};
+  const plait_feed feeds[] = {{sizeof(plait_feed), "x", &dx}, {sizeof(plait_feed), "label", &dy}};
+  plait_step_result r{};
+  r.struct_size = sizeof r;
+  host::check(plait_session_step(run.session(), feeds, 2, &r));
+  return r;
+}
+
+template <class F>
+void for_each_case(const GoldenFile& golden, F&& f) {
+  for (const auto& [name, text] : golden.header().metadata)
+    if (name.starts_with("peft.")) {
+      CAPTURE(name);
+      f(name, json::parse(text));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("20 steps with every PEFT method follow the peft library in float64") {
+  const GoldenFile golden("peft.safetensors");
+  json adamw;
+  for (const auto& [name, text] : golden.header().metadata)
+    if (name == "peft") adamw = json::parse(text)["adamw"];
+  const auto all_x = golden.values("peft/x"), all_targets = golden.values("peft/target");
+  for (const std::string device : {"reference", "cpu"})
+    for_each_case(golden, [&](const std::string& name, const json& attributes) {
+      CAPTURE(device);
+      const Run run(
+          experiment(attributes["adapters"], adamw, "[run]\ndevice = \"" + device + "\"\n"));
+      for (const auto& [own, stored] : base()) write(run, own, golden.values(stored));
+      std::vector<std::string> adapters;
+      for (const std::string tensor : attributes["tensors"])
+        if (tensor.starts_with("init.")) adapters.push_back(tensor.substr(5));
+      REQUIRE(!adapters.empty());
+      for (const std::string& p : adapters) write(run, p, golden.values(name + "/init." + p));
+      const auto losses = golden.values(name + "/losses"),
+                 norms = golden.values(name + "/grad_norms");
+      for (size_t i = 0; i < losses.size(); ++i) {
+        const auto at = static_cast<std::ptrdiff_t>(i);
+        std::vector<float> x(all_x.begin() + at * 78, all_x.begin() + (at + 1) * 78);
+        std::vector<int32_t> target(all_targets.begin() + at * 6,
+                                    all_targets.begin() + (at + 1) * 6);
+        const auto r = step(run, x, target);
+        CAPTURE(i);
+        CHECK(r.loss == doctest::Approx(losses[i]).epsilon(1e-12));
+        CHECK(r.grad_norm == doctest::Approx(norms[i]).epsilon(1e-12));
+      }
+      for (const std::string& p : adapters) {
+        const auto expected = golden.values(name + "/final." + p);
+        const auto found = read(run, p, expected.size());
+        CAPTURE(p);
+        for (size_t k = 0; k < expected.size(); ++k)
+          CHECK(found[k] == doctest::Approx(expected[k]).epsilon(1e-11));
+      }
+      // What is frozen stays to the last bit.
+      for (const auto& [own, stored] : base()) {
+        const auto expected = golden.values(stored);
+        CHECK(read(run, own, expected.size()) == expected);
+      }
+    });
+}
+
+TEST_CASE("patterns that match nothing are problems of their keys") {
+  const json adamw = {{"lr", 0.01}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const auto problem = [&](const json& adapter, const std::string& more = "") {
+    const auto failure =
+        host::failure_of([&] { const Run run(experiment(json::array({adapter}), adamw, more)); });
+    CHECK(failure.code == PLAIT_ERR_CONFIG);
+    return failure.text;
+  };
+  const auto contains = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  std::string text = problem({{"type", "lora"}, {"match", {"model.linear4.weight"}}});
+  CAPTURE(text);
+  CHECK(contains(text, "model.adapters[0].match"));
+  CHECK(contains(text, "pattern 'model.linear4.weight' matches nothing that lora can change"));
+  CHECK(contains(text, "model.linear1.weight, model.linear2.weight, model.linear3.weight"));
+  text = problem({{"type", "lora"}, {"match", {"*"}}, {"exclude", {"*.wieght"}}});
+  CHECK(contains(text, "model.adapters[0].exclude"));
+  // Layers are for other methods.
+  text = problem({{"type", "lora"}, {"match", {"model.relu1"}}});
+  CHECK(contains(text, "'model.relu1' matches nothing that lora can change"));
+  text = problem({{"type", "lora"}, {"match", {"*"}}}, "[model]\ntrain = [\"*.gain\"]\n");
+  CHECK(contains(text, "model.train"));
+  CHECK(contains(text, "pattern '*.gain' matches no parameter"));
+  text = problem({{"type", "lorra"}, {"match", {"*"}}});
+  CHECK(contains(text, "'lora'"));
+  text = problem({{"type", "lora"}, {"match", {"*"}}, {"exclude", {"model.*"}}});
+  CHECK(contains(text, "adapter 'lora' changes nothing"));
+  text = problem({{"type", "lora"}, {"match", {"*"}}}, "[model]\ntrain = [\"*.lora.a\"]\n");
+  CHECK(contains(text, "those of adapters are always trained"));
+  text = problem({{"type", "lora"}});
+  CHECK(contains(text, "match"));
+}
+
+TEST_CASE("parameters that `train` names learn beside an adapter; all others stay") {
+  const json adamw = {{"lr", 0.01}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const json adapter = {{"type", "lora"}, {"match", {"model.linear2.weight"}}};
+  const Run run(
+      experiment(json::array({adapter}), adamw, "[model]\ntrain = [\"model.linear3.bias\"]\n"));
+  std::vector<std::pair<std::string, size_t>> all{{"model.linear1.weight", 143},
+                                                  {"model.linear2.weight", 77},
+                                                  {"model.linear3.weight", 35},
+                                                  {"model.linear3.bias", 5},
+                                                  {"model.linear2.weight.lora.b", 56}};
+  std::vector<std::vector<double>> before;
+  for (const auto& [name, n] : all) before.push_back(read(run, name, n));
+  std::vector<float> x(78);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+  std::vector<int32_t> target{0, 1, 2, 3, 4, 0};
+  for (int i = 0; i < 3; ++i) step(run, x, target);
+  for (size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(all[i].first);
+    CHECK((read(run, all[i].first, all[i].second) == before[i]) == (i < 3));
+  }
+}
