@@ -38,10 +38,11 @@ extern "C" {
  * rows and columns of a table, R.. any number of dimensions. Borrowed for the call. */
 typedef struct plait_peft_target {
   size_t struct_size;
-  const char *name; /* "model.h0.attn.q.weight": layer and parameter; of PLAIT_PEFT_LAYER the layer */
+  const char *name; /* layer and parameter, "model.h0.attn.q.weight"; or the layer */
   uint32_t what;    /* one PLAIT_PEFT_* */
   uint32_t out_in;  /* of a product: 1 if the weight is (O,I), 0 if it is (I,O) */
-  /* What enters: x (R..,I) of a product, row numbers (R..) of a look-up, the first input of a layer. */
+  /* What enters: x (R..,I) of a product, row numbers (R..) of a look-up, the first input of a
+   * layer. */
   plait_value input;
   /* What leaves: (R..,O), the bias included; (R..,C); the first output of a layer. */
   plait_value output;
@@ -68,7 +69,8 @@ typedef struct plait_peft_item {
    * Errors: PLAIT_ERR_INVALID for a target or options that the method does not accept, or an error
    * of `b` unchanged; no plan is made. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *wrap)(plait_builder *b, const plait_options *options,
-                                                 const plait_peft_target *target, plait_value *output);
+                                                 const plait_peft_target *target,
+                                                 plait_value *output);
 } plait_peft_item;
 
 #define PLAIT_KIND_PEFT "plait.peft/1"

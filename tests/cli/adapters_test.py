@@ -1,4 +1,4 @@
-"""[[model.adapters]] from the command line: what is trained, started, resumed, and what is said of it."""
+"""[[model.adapters]] from the command line: what is trained, started and resumed."""
 
 import unittest
 
@@ -29,20 +29,25 @@ class Adapters(RankCase):
     def test_starts_beside_weights_of_the_model_alone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=5")
         out = self.said("run", "lora.toml", "model.load=base", "--run-dir", "tuned", "run.steps=5")
-        self.assertIn("has nothing of adapter 'lora', which starts with its initial values: 4 parameters", out)
+        self.assertIn("has nothing of adapter 'lora', which starts with its initial values: 4 para",
+                      out)
         # Nothing is said where all is there; a part of an adapter is no start.
         out = self.said("run", "lora.toml", "model.load=tuned", "run.steps=1")
         self.assertNotIn("adapter", out)
-        self.fails(1, ("run", "lora.toml", "model.load=tuned", "run.steps=1", 'model.load_names=["linear1.weight.lora.a=nothing"]'),
+        self.fails(1, ("run", "lora.toml", "model.load=tuned",
+                       'model.load_names=["linear1.weight.lora.a=nothing"]'),
                    "has a part of adapter 'lora' only: it lacks 'model.linear1.weight.lora.a'")
 
     def test_a_checkpoint_with_adapters(self):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=5")
-        out = self.said("run", "lora.toml", "--run-dir", "run", "--resume", "must", "run.steps=6", "model.adapters[0].alpha=4")
+        out = self.said("run", "lora.toml", "--run-dir", "run", "--resume", "must", "run.steps=6",
+                        "model.adapters[0].alpha=4")
         self.assertIn("model.adapters[0].alpha was 8.0, is 4.0", out)
         out = self.said("eval", "t.toml", "--checkpoint", "run")
-        self.assertIn("has parameters that this model lacks, and which are not read: 'model.linear1.weight.lora.a' and 3 more", out)
-        self.fails(2, ("eval", "lora.toml", "--checkpoint", "run", "model.adapters[0].rank=3"), "of model.adapters[0] (lora.toml:")
+        self.assertIn("has parameters that this model lacks, and which are not read: "
+                      "'model.linear1.weight.lora.a' and 3 more", out)
+        self.fails(2, ("eval", "lora.toml", "--checkpoint", "run", "model.adapters[0].rank=3"),
+                   "of model.adapters[0] (lora.toml:")
         self.assertNotIn("lacks", self.said("eval", "run"))
 
     def test_bind_is_the_same_experiment(self):

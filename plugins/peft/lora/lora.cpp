@@ -26,9 +26,9 @@ double scale_of(const Options& o) {
   return o.real("alpha") / (o.flag("rslora") ? std::sqrt(rank) : rank);
 }
 
-// The factors of a change. Of a product: a (r,I), b (O,r), the change of W is b·a. Of a table (V,C):
-// a (V,r), b (C,r), the change is a·bᵀ; there a starts at 0 and b does not, so that rows which no
-// sample names stay.
+// The factors of a change. Of a product: a (r,I), b (O,r), the change of W is b·a. Of a table
+// (V,C): a (V,r), b (C,r), the change is a·bᵀ; there a starts at 0 and b does not, so that rows
+// which no sample names stay.
 struct Factors {
   Value a, b;
 };
