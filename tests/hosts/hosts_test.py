@@ -2,84 +2,22 @@
 network between machines."""
 
 import json
-import os
-import pathlib
-import re
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import machines
-from ranks import environment, model, variables
-
-PLAIT = os.environ.get("PLAIT_BIN", "plait")
-TIME = 120  # seconds for one run; sanitizers are slow
+from jobs import PLAIT, TIME, OnMachines
+from ranks import environment
 
 
-class Run:
-    """Ranks on machines: `places` has the machine of each."""
-
-    def __init__(self, folder, places, words, port):
-        self.folder, self.ranks = folder, []
-        for rank, machine in enumerate(places):
-            here = [r for r, other in enumerate(places) if other is machine]
-            env = environment(PLAIT_SECRET_FILE=str(folder / "secret"), **variables(rank, len(places), f"{places[0].name}:{port}", here))
-            with open(self.file(rank, "out"), "wb") as out, open(self.file(rank, "err"), "wb") as err:
-                self.ranks.append(subprocess.Popen(machine.command(PLAIT, "run", folder / "t.toml", "--json", "-v", "--run-dir", folder / "run", *words),
-                                                   env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
-
-    def file(self, rank, what):
-        return self.folder / f"{rank}.{what}"
-
-    def says(self, rank):
-        return self.file(rank, "err").read_text()
-
-    def groups(self):
-        """How the groups of rank 0, who speaks for all, exchange, by axis."""
-        return dict(re.findall(r"\[session\] (\w+)\.\d: \d ranks exchange over (.*)", self.says(0)))
-
-    def events(self, rank):
-        return [json.loads(line) for line in self.file(rank, "out").read_text().splitlines() if line.endswith("}")]
-
-    def losses(self):
-        return [event["loss"] for event in self.events(0) if event["event"] == "step"]
-
-    def wait(self):
-        return [rank.wait(timeout=TIME) for rank in self.ranks]
-
-    def close(self):
-        for rank in self.ranks:
-            rank.kill()
-            rank.wait()
-
-
-class Hosts(unittest.TestCase):
-    port = 29500
-
+class Hosts(OnMachines):
     @classmethod
     def setUpClass(cls):
         cls.network = machines.Machines(["left", "right"])
         cls.addClassCleanup(cls.network.close)
         cls.left, cls.right = cls.network.all
-
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="plait-hosts-")
-        self.addCleanup(scratch.cleanup)
-        self.folder = pathlib.Path(scratch.name)
-        (self.folder / "t.toml").write_text(model(width=64, steps=30))
-        secret = self.folder / "secret"
-        secret.write_bytes(os.urandom(32))
-        secret.chmod(0o600)
-
-    def start(self, places, *words):
-        Hosts.port += 1
-        run = Run(self.folder, places, words, Hosts.port)
-        self.addCleanup(run.close)
-        return run
 
     def alone(self, *words):
         done = subprocess.run([PLAIT, "run", self.folder / "t.toml", "--json", "--run-dir", self.folder / "one", *words],
@@ -118,9 +56,7 @@ class Hosts(unittest.TestCase):
 
     def start_long(self, *words):
         run = self.start([self.left, self.left, self.right, self.right], "topology.data=4", "run.steps=100000000", "run.log_every=20", *words)
-        while run.ranks[0].poll() is None and not run.losses():
-            pass
-        self.assertIsNone(run.ranks[0].poll(), run.says(0))
+        self.await_training(run)
         return run
 
     def test_a_killed_rank_is_named_on_both_machines(self):
@@ -142,11 +78,6 @@ class Hosts(unittest.TestCase):
         finally:
             self.network.mend("right")
 
-    def all_fail(self, run):
-        self.assertEqual(run.wait(), [1] * 4)
-        for rank in range(4):
-            self.assertRegex(run.says(rank), r"rank \d \(pipeline 0, data \d, tensor 0\)")
-
     def test_one_direction_of_a_cable_is_dead(self):
         # What is sent to the right arrives; answers, acknowledgements among them, go nowhere.
         run = self.start_long("topology.timeout=3")
@@ -165,8 +96,7 @@ class Hosts(unittest.TestCase):
         self.assertEqual(len(expected), 600)
         (self.folder / "run").rename(self.folder / "quiet")
         run = self.start(places, *words)
-        while run.ranks[0].poll() is None and not run.losses():
-            pass
+        self.await_training(run)
         for gone in (0.02, 0.02, 0.05, 0.1, 3):
             self.network.cut("right")
             time.sleep(gone)

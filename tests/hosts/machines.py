@@ -90,16 +90,26 @@ class Machines:
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
         # Names are looked up in this file; the namespace is ours alone, and those of the machines are made from it.
         call("mount", "--bind", str(hosts), "/etc/hosts")
-        call("ip", "link", "add", "switch", "type", "bridge")
-        call("ip", "link", "set", "switch", "up")
+        self.make_switch()
         for name, address in addresses.items():
             machine = Machine(name, address)
             self.all.append(machine)
-            pid = str(machine.first.pid)
-            call("ip", "link", "add", f"to-{name}", "master", "switch", "type", "veth", "peer", "name", "eth0", "netns", pid)
-            call("ip", "link", "set", f"to-{name}", "up")
+            self.connect(machine)
             call(*machine.command("ip", "address", "add", address + "/24", "dev", "eth0"))
             call(*machine.command("ip", "link", "set", "eth0", "up"))
+
+    def make_switch(self):
+        call("ip", "link", "add", "switch", "type", "bridge")
+        call("ip", "link", "set", "switch", "up")
+
+    def connect(self, machine):
+        """Gives it a device eth0."""
+        peer = ["peer", "name", "eth0", "netns", str(machine.first.pid)]
+        call("ip", "link", "add", f"to-{machine.name}", "master", "switch", "type", "veth", *peer)
+        call("ip", "link", "set", f"to-{machine.name}", "up")
+
+    def remove_switch(self):
+        call("ip", "link", "delete", "switch")
 
     def cut(self, name):
         call("ip", "link", "set", f"to-{name}", "down")
@@ -110,6 +120,6 @@ class Machines:
     def close(self):
         for machine in self.all:
             machine.close()
-        call("ip", "link", "delete", "switch")
+        self.remove_switch()
         call("umount", "/etc/hosts")
         self.folder.cleanup()
