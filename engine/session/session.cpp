@@ -5,6 +5,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/compatibility.hpp"
 #include "engine/session/identity.hpp"
 #include "engine/session/profiler.hpp"
 #include "engine/session/session_parts.hpp"
@@ -50,6 +51,9 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
                         ? c.plan.experiment.run.out + "/" + c.plan.experiment.run.name
                         : c.settings.run_dir) +
                    "'; start without resume, or name the run directory");
+  // Before the run directory takes the settings of this process: one that cannot continue leaves it
+  // as it is.
+  if (found) check_compatibility(c.plan, *found, false);
   if (!c.settings.no_files)
     c.run_files = std::make_unique<RunFiles>(c.plan, c.settings, c.files, c.log);
   return found;
