@@ -4,6 +4,7 @@
 
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
+#include "engine/checkpoint/probe_weights.hpp"
 #include "engine/config/bind.hpp"
 #include "engine/config/extends.hpp"
 #include "engine/plan/describe.hpp"
@@ -75,6 +76,20 @@ std::unique_ptr<const plan::Plan> plan_of(const std::shared_ptr<EngineState>& en
   return plan::make_plan(experiment, context, problems);
 }
 
+// A run needs the weights that it starts from. A plan does not, and neither does one that resumes.
+void check_weights(EngineState& engine, const config::Experiment& experiment,
+                   config::Problems& problems) {
+  for (const config::ModelConfig& model : experiment.models) {
+    if (model.load.empty()) continue;
+    const std::string key = model.path + ".load";
+    try {
+      checkpoint::probe_weights(engine.files, key, model.load, engine.log);
+    } catch (const Error& e) {
+      problems.add(model.keys.origin("load"), key, e.full_text(), "", e.code());
+    }
+  }
+}
+
 void make_experiment(plait_engine* engine, config::Document document,
                      const plait_experiment_options* options, config::Problems& problems,
                      plait_experiment** out) {
@@ -135,6 +150,7 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
       } catch (const Error& e) {
         problems.add(l.experiment.origin, "", e.full_text());
       }
+      check_weights(*engine->state, l.experiment, problems);
     }
     *json = new_text(problems.json());
   });

@@ -9,6 +9,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
+#include "engine/checkpoint/probe_weights.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/block_access.hpp"
@@ -150,11 +151,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
 }
 
 void Parameters::load_weights(const config::ModelConfig& model) {
-  if (!c_.files.exists(model.load))
-    fail_not_found("[session] " + model.path + ".load names '" + model.load +
-                   "', which does not exist, expected a safetensors file, a folder of such files "
-                   "with their index, a checkpoint, ckpt/best or a run directory; a relative path "
-                   "is looked up in the data folder and beside the experiment file");
+  checkpoint::require_weights(c_.files, model.path + ".load", model.load);
   if (checkpoint::names_checkpoint(c_.files, model.load)) return load_checkpoint(model);
   const checkpoint::Weights weights(c_.files, model.load);
   Conversions conversions;

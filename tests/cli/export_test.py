@@ -121,6 +121,13 @@ class Export(RankCase):
         self.fails(1, ["run", "t.toml", "model.load=two", 'model.load_names=["linear1.bias=nope"]', "run.out=x"],
                    "has no tensor 'nope' for 'model.linear1.bias'")
         self.fails(2, ["run", "t.toml", "model.load=nowhere", "run.out=x"], "model.load names 'nowhere', which does not exist")
+        self.fails(2, ["check", "t.toml", "model.load=nowhere"], "override 'model.load=nowhere': model.load:", "names 'nowhere', which does not exist")
+        (self.folder / "empty").mkdir()
+        self.fails(2, ["check", "t.toml", "model.load=empty"], "is not a checkpoint and contains none")
+        self.write("broken.safetensors", "no header")
+        self.fails(2, ["check", "t.toml", "model.load=broken.safetensors"], "broken.safetensors")
+        for whole in ("out", "two"):
+            self.expect(0, "check", "t.toml", "model.load=" + whole)
         self.fails(2, ["check", "t.toml", 'model.load_names=["a*=b", "c"]'], "the rule 'a*=b' has a '*' on one side only",
                    "the rule 'c' has no '='")
 

@@ -1,0 +1,25 @@
+#include "engine/checkpoint/probe_weights.hpp"
+
+#include "engine/base/error.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/weights.hpp"
+
+namespace plait::checkpoint {
+
+void require_weights(FileSystem& files, const std::string& key, const std::string& path) {
+  if (!files.exists(path))
+    fail_not_found("[weights] " + key + " names '" + path +
+                   "', which does not exist, expected a safetensors file, a folder of such files "
+                   "with their index, a checkpoint, ckpt/best or a run directory; a relative path "
+                   "is looked up in the data folder and beside the experiment file");
+}
+
+void probe_weights(FileSystem& files, const std::string& key, const std::string& path, Log& log) {
+  require_weights(files, key, path);
+  if (names_checkpoint(files, path))
+    open_checkpoint(files, path, log);
+  else
+    Weights(files, path);
+}
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,19 @@
+// Whether weights that an experiment names can be loaded, before a run needs them.
+#pragma once
+
+#include <string>
+
+#include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+
+namespace plait::checkpoint {
+
+// Checks that what `key` (model.load) names is there. Errors: PLAIT_ERR_NOT_FOUND, which says what
+// may stand there.
+void require_weights(FileSystem& files, const std::string& key, const std::string& path);
+
+// The same, and that it holds weights: opens them as loading does. Errors: of Weights, of
+// open_checkpoint.
+void probe_weights(FileSystem& files, const std::string& key, const std::string& path, Log& log);
+
+}  // namespace plait::checkpoint
