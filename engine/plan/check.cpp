@@ -289,6 +289,18 @@ void check_products(config::Experiment& e, config::Problems& problems) {
   p.products = "compute";
 }
 
+namespace {
+
+// Whether a key is given and says something else than its default, as written by `plait bind`.
+bool is_changed(const config::OptionSet& set, const char* key) {
+  const config::OptionValue* value = set.find(key);
+  if (!value || !value->given) return false;
+  const char* standard = value->declared->default_value;
+  return !standard || config::value_toml(*value) != standard;
+}
+
+}  // namespace
+
 void warn_ignored(const config::Experiment& e, Log* log) {
   if (!log) return;
   const auto warn = [&](const std::string& key, const std::string& why) {
@@ -305,7 +317,7 @@ void warn_ignored(const config::Experiment& e, Log* log) {
   if (p.products != "fp8") {
     for (const auto& [path, set] : e.sections)
       for (const char* key : {"scaling", "forward", "grad_input", "grad_weight", "except"})
-        if (path == "precision.fp8" && set.given(key))
+        if (path == "precision.fp8" && is_changed(set, key))
           warn("precision.fp8." + std::string(key), "precision.products is \"compute\"");
   } else if (p.fp8_forward == "off" && p.fp8_grad_input == "off" && p.fp8_grad_weight == "off") {
     warn("precision.products", "all three products of [precision.fp8] are \"off\"");

@@ -140,6 +140,8 @@ class Plan(Case):
         self.fails(2, ["plan", "t.toml", "precision.products=fp8", "precision.compute=f64"], "precision.products", "8-bit floats leave nothing")
         self.assertIn("precision.fp8.scaling has no effect: precision.products is \"compute\"",
                       self.expect(0, "plan", "t.toml", "precision.fp8.scaling=row", "precision.fp8.except=['*.nothing']").err)
+        self.write("bound.toml", self.expect(0, "bind", "t.toml").out)
+        self.assertEqual(self.expect(0, "check", "bound.toml").err, "")
         off = [f"precision.fp8.{key}=off" for key in ("forward", "grad_input", "grad_weight")]
         self.assertIn("precision.products has no effect: all three products of [precision.fp8] are \"off\"",
                       self.expect(0, "plan", "t.toml", "precision.products=fp8", *off).err)
