@@ -83,6 +83,11 @@ class Runs(Case):
         self.assertEqual((self.folder / "r/overrides.txt").read_text(), "run.steps=50\n")
         self.assertIn("run.log_every=1", (self.folder / "r/overrides-1.txt").read_text())
         self.expect(0, "eval", "r/ckpt/step-0000000050", "--checkpoint", "r/ckpt/step-0000000050")
+        # A run that was refused has changed nothing.
+        self.fails(2, ["run", "t.toml", "model.layers[0].out=7", "--run-dir", "r", "--resume", "must"], "use the saved model")
+        self.assertEqual((self.folder / "r/overrides.txt").read_text(), "run.steps=50\n")
+        self.assertFalse((self.folder / "r/run-2.toml").exists())
+        self.expect(0, "eval", "r", "--checkpoint", "r")
         self.fails(1, ["run", "t.toml", "--run-dir", "r/ckpt/step-0000000050"], "neither empty nor a run directory")
 
     def test_stream(self):
