@@ -66,6 +66,11 @@ std::string absent_text(const std::string& given) {
          "; plait new NAME makes a folder with a starter experiment";
 }
 
+// The path of the copy of a pipe, and what messages call it. A process reads one experiment.
+struct Copy {
+  std::string path, name;
+} copy_of_pipe;
+
 // The text of a pipe is needed more than once: for messages, and by ranks. So it goes to memory
 // that has a path here and in child processes, and lasts as long as this process.
 std::string path_of_copy(const std::string& given) {
@@ -89,7 +94,22 @@ std::string path_of_copy(const std::string& given) {
     if (total > kMost)
       throw CliError(kUsage, "[cli] '" + given + "' does not end; name an experiment file");
   }
-  return "/dev/fd/" + std::to_string(memory);
+  copy_of_pipe = {"/dev/fd/" + std::to_string(memory), given == "-" ? "standard input" : given};
+  return copy_of_pipe.path;
+}
+
+// A refused override with several values for one key: "rate=0.1,0.01".
+bool is_sweep(const std::string& line) {
+  const size_t begin = line.find("override '"), found = line.rfind(", found \"");
+  if (begin == std::string::npos || found == std::string::npos) return false;
+  const size_t end = line.find("': ", begin), first = line.find_first_of("=,[ ", begin + 10);
+  return first < end && line[first] == '=' &&
+         line.substr(first, end - first).find(',') != line.npos;
+}
+
+std::string with_given_name(std::string text) {
+  if (!copy_of_pipe.path.empty()) replace_all(text, copy_of_pipe.path, copy_of_pipe.name);
+  return text;
 }
 
 }  // namespace
@@ -155,7 +175,9 @@ std::vector<std::string> FileArguments::overrides() const {
 
 Engine Context::open_engine() {
   EngineSettings settings;
-  settings.log = [this](uint32_t level, std::string_view text) { terminal.log(level, text); };
+  settings.log = [this](uint32_t level, std::string_view text) {
+    terminal.log(level, with_given_name(std::string(text)));
+  };
   settings.log_level = terminal.log_level();
   settings.plugin_paths = plugins;
   settings.data_folder = data;
@@ -185,6 +207,7 @@ std::string Context::data_folder() const {
 }
 
 std::string Context::hint_for(const std::string& line) const {
+  if (is_sweep(line)) return "; plait sweep trains with each of several values";
   constexpr std::string_view kFile = "file '";
   const size_t at = line.find(kFile);
   if (at == std::string::npos || line.find("' not found") == std::string::npos) return "";
@@ -212,7 +235,7 @@ std::string Context::with_hints(const std::string& text) const {
   if (!command_of_file.empty()) replace_all(all, "plait run FILE", command_of_file);
   for (const Variable& one : environment_overrides())
     replace_all(all, "override '" + one.override + "'", "environment variable " + one.text);
-  return all;
+  return with_given_name(std::move(all));
 }
 
 std::string unbounded_reason(const Json& values) {

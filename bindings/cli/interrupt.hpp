@@ -1,6 +1,7 @@
 // SIGINT and SIGTERM ask a session to stop: it finishes the step, saves and returns. So do SIGHUP
-// (a lost terminal), SIGQUIT, and SIGUSR1 (batch systems send it before the time is up). The second
-// signal has its default effect. A signal that was ignored stays so: nohup ignores SIGHUP.
+// (a lost terminal), SIGQUIT, and SIGUSR1 and SIGUSR2, one of which a batch system sends before the
+// time is up. The second signal has its default effect. A signal that was ignored stays so: nohup
+// ignores SIGHUP.
 #pragma once
 
 #include <plait/plait.h>
@@ -17,7 +18,7 @@ struct InterruptStyle {
   bool debounce = false;
 };
 
-inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
+inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 // While it exists, signals go to its session. At most one per process.
 class Interrupt {

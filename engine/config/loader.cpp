@@ -137,7 +137,7 @@ void ExperimentLoader::check_numbers(Experiment& to) {
   if (to.run.steps > 0 && to.run.epochs > 0)
     problems_.add(origin("run", "steps"), "run.steps",
                   "given together with run.epochs (" + origin("run", "epochs").text() + ")",
-                  "keep one of them");
+                  "keep one of them; the override ~run.steps or ~run.epochs removes one");
   if (!good_name(to.run.name) && !to.run.name.empty() && to.run.name != "???")
     problems_.add(origin("run", "name"), "run.name", "'" + to.run.name + "' cannot name a folder",
                   "use letters, digits, _ and -");

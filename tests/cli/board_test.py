@@ -444,6 +444,18 @@ class Page(Files):
         for text in ("a file is gone", "run.name = &quot;4&quot;", "1.0000 (4)", "failed"):
             self.assertIn(text, self.text)
 
+    def test_many_settings_are_folded(self):
+        for name in ("a", "b"):
+            self.made("runs/" + name, [2, 1])
+            (self.folder / f"runs/{name}/run.toml").unlink()
+            self.write(f"runs/{name}/run.toml", "[run]\n" + "".join(f'key{k} = "{name}"\n' for k in range(20)))
+        self.assertEqual(self.page().open, [])
+        rows = re.findall(r"<tr data-run.*?</tr>", self.text, re.S)[:2]
+        for row in rows:
+            self.assertEqual(row.split("<details>")[0].count("<code>"), 6)
+            self.assertIn("<summary>14 more</summary>", row)
+            self.assertEqual(row.count("<code>"), 20)
+
     def test_it_needs_nothing_else(self):
         self.made("runs/a", [4, 3, 2, 1])
         page = self.page()

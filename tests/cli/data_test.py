@@ -167,6 +167,7 @@ class Refused(Base):
         self.fails(3, ["data", "get", "mnist", "--from", url], "404", "check the network")
         self.fails(3, ["data", "get", "mnist", "--from", "http://127.0.0.1:1"], "127.0.0.1:1")
         self.fails(3, ["data", "get", "mnist", "--from", "ftp://127.0.0.1/"], "ftp")
+        self.assertFalse((self.folder / "data/mnist").exists())  # nothing has come, so nothing is left
 
     @unittest.skipIf(os.geteuid() == 0 and not os.path.exists("/proc"), "needs a place that cannot be written")
     def test_no_place_to_write(self):

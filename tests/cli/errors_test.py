@@ -53,6 +53,12 @@ class CommandLine(Case):
         self.fails(2, ["plan", "./sub/dmeo.toml"], "no such file or folder: './sub/dmeo.toml';")
         self.fails(2, ["run", "nope.toml", "--data", "nope"], "--data 'nope' is not a folder")
 
+    def test_several_values_are_a_sweep(self):
+        self.write("demo.toml", TINY)
+        for verb in ("run", "check"):
+            self.fails(2, [verb, "demo.toml", "optimizer.learning_rate=0.1,0.01"], "expected number >= 0.0", "plait sweep trains with each of several values")
+            self.assertNotIn("sweep", self.fails(2, [verb, "demo.toml", "optimizer.learning_rate=fast"], "expected number").err)
+
     def test_an_experiment_from_a_pipe(self):
         self.write("demo.toml", TINY)
         for words in ("check -", "plan - --json", "run - -q", "bind -"):
@@ -67,7 +73,11 @@ class CommandLine(Case):
         self.expect(0, "run", "r", "run.steps=50", "topology.data=2", "--run-dir", "r", "--resume", "must", "-q")
         done = self.shell(f"{PLAIT} check - < /dev/null")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("batch.global: required key is missing", done.stdout)
+        self.assertIn("standard input:1:1: batch.global: required key is missing", done.stdout)
+        self.assertEqual(self.shell(f"cat demo.toml | {PLAIT} check -").stdout, "standard input: no problems\n")
+        done = self.shell(f"sed 's/\\[run\\]/[run]\\nstepz = 3/' demo.toml | {PLAIT} run -")
+        self.assertIn("standard input:", done.stderr)
+        self.assertNotIn("/dev/fd", done.stderr)
 
     def test_results_that_do_not_arrive(self):
         self.write("demo.toml", TINY)

@@ -186,7 +186,7 @@ class Signals(Launch):
 
     def test_the_first_is_passed_on_once(self):
         count = 'n=0; trap "n=\\$((n+1)); touch got$WORKER.\\$n" INT TERM; echo ready; while [ $n -lt 1 ]; do sleep 0.05; done; sleep 0.5; exit 4'
-        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
             result = self.interrupt(sent, count, count, count)
             self.assertEqual((result["code"], result["codes"], result["text"]), (4, [4, 4, 4], ""))
             self.assertEqual(sorted(path.name for path in self.folder.glob("got*")), ["got0.1", "got1.1", "got2.1"])

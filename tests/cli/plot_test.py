@@ -135,9 +135,12 @@ class Plot(Case):
     def test_faults(self):
         self.fails(2, ["plot", "nowhere"], "there is no run 'nowhere'")
         (self.folder / "empty").mkdir()
-        self.fails(2, ["plot", "empty"], "'empty' has no metrics.ndjson")
+        self.fails(2, ["plot", "empty"], "'empty' has no metrics.ndjson; name a run directory, such as those in runs/")
         self.lines("none", [])
         self.fails(2, ["plot", "none"], "has no values yet", "run.log_every")
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "many/one")
+        self.fails(2, ["plot", "many"], "name one of the runs in it, such as the newest: many/one")
         self.lines("r", self.steps([1, 2]))
         self.fails(2, ["plot", "r", "--value", "los"], "run 'r' has no values 'los' (did you mean 'loss'?); there are: loss, lr")
         self.fails(3, ["plot", "r", "--svg", "no/where.svg"], "cannot write 'no/where.svg'")

@@ -43,6 +43,12 @@ class Runs(Case):
         self.assertIn("eval/accuracy", self.expect(0, "runs", "--value", "eval/accuracy").out.splitlines()[0])
         self.fails(2, ["runs", "--value", "los"], "no run has a value 'los' (did you mean 'loss'?)")
         self.assertEqual(len(self.expect(0, "runs", "runs/2").out.splitlines()), 2)
+        for columns, there in ((40, ("state", "step")), (60, ("loss",)), (80, ("eval/loss",)), (200, ("changed",))):
+            lines = self.on_terminal("runs", columns=columns, env={"LC_ALL": "C.UTF-8"}).splitlines()
+            self.assertEqual(len(lines), 3)
+            self.assertLessEqual(max(map(len, lines)), columns)
+            for head in there:
+                self.assertIn(head, lines[0].split())
         self.fails(2, ["runs", "--sort", "los"], "no run has a value 'los' (did you mean 'loss'?)")
 
     def test_many(self):

@@ -45,7 +45,7 @@ class Interrupted(Case):
     def test_a_signal_saves_and_resuming_changes_nothing(self):
         self.write("t.toml", TINY)
         self.expect(0, "run", "t.toml", self.STEPS, "--run-dir", "whole", "-q")
-        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
             shutil.rmtree(self.folder / "cut", ignore_errors=True)
             code, events, err = self.interrupt(sent)
             self.assertEqual(code, 4, err)

@@ -1,12 +1,15 @@
 """Running bin/plait ($PLAIT_BIN) in a scratch folder, for the tests beside this file."""
 
+import fcntl
 import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -91,9 +94,11 @@ class Case(unittest.TestCase):
         self.assertEqual(outcome.code, code, f"plait {' '.join(map(str, words))}\n{outcome.out}\n{outcome.err}")
         return outcome
 
-    def on_terminal(self, *words, env=None):
+    def on_terminal(self, *words, env=None, columns=None):
         """What the command writes to standard output where that is a terminal; it must succeed."""
         screen, terminal = os.openpty()
+        if columns:
+            fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         with subprocess.Popen([PLAIT, *map(str, words)], cwd=self.folder, env={**self.environment(), **(env or {})},
                               stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL) as run:
             os.close(terminal)

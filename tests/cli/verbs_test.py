@@ -202,6 +202,8 @@ class Verbs(Case):
         self.assertNotIn("epochs", self.expect(0, "keys", "run.seed").out)
         for word in ("model.layers", "model.layers[]", "[[model.layers]]", "model.layers[3].name"):
             self.assertIn("[[model.layers]]", self.expect(0, "keys", word).out)
+        for word, table in (("early_stop", "[evaluate.early_stop]"), ("groups", "[[optimizer.groups]]")):
+            self.assertIn(table, self.expect(0, "keys", word).out)
         self.assertIn("out (required)", self.expect(0, "keys", "linear").out)
         paths = {record["path"] for record in self.expect(0, "keys", "--json").records}
         self.assertTrue({"run", "model.layers[]", "optimizer.schedule", "data.NAME", "device"} <= paths)

@@ -63,13 +63,22 @@ std::vector<std::string> columns_of_page(const std::vector<PageRun>& runs) {
   return names;
 }
 
+// Runs of different experiments differ in dozens of keys, which would hide all other rows: most of
+// them are folded away.
 std::string settings_of(const PageRun& run) {
-  std::string html;
-  if (!run.changed.empty())
-    for (const auto& [key, value] : run.changed)
-      html += "<code>" + markup(key) + " = " + markup(value) + "</code> ";
+  constexpr size_t kOpen = 6;
+  std::vector<std::string> all;
+  if (run.changed.empty())
+    all = run.record.overrides;
   else
-    for (const std::string& one : run.record.overrides) html += "<code>" + markup(one) + "</code> ";
+    for (const auto& [key, value] : run.changed) all.push_back(key + " = " + value);
+  std::string html;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i == kOpen && all.size() > kOpen + 1)
+      html += strf("<details><summary>%zu more</summary>", all.size() - kOpen);
+    html += "<code>" + markup(all[i]) + "</code> ";
+  }
+  if (all.size() > kOpen + 1) html += "</details>";
   return html;
 }
 

@@ -6,24 +6,15 @@
 #include "bindings/cli/chart/chart.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/terminal/cells.hpp"
+#include "bindings/cli/terminal/fitted_columns.hpp"
 #include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 namespace {
 
 constexpr int kAround = 4;  // lines that are neither runs nor chart: title, head, value, message
-constexpr int kLeastChart = 6, kLeastName = 8, kLeastState = 7, kLeastChanged = 16;
-constexpr int kGap = 2, kMarks = 4;  // between columns; "> ━ " before the first
-
-constexpr int kChanged = 1;  // the importance of that column
-
-struct Column {
-  std::string head;
-  bool right = false;
-  int importance = 0;  // of two columns that have no room the less important one is left out
-  std::vector<std::string> cells;
-  int width = 0;
-};
+constexpr int kLeastChart = 6;
+constexpr int kGap = kColumnGap, kMarks = 4;  // "> ━ " before the first column
 
 std::string styled(const BoardLook& look, const char* code, const std::string& text) {
   return look.color ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
@@ -72,14 +63,14 @@ std::string step_text(const RunRecord& run) {
 }
 
 // The name first, the changed keys last: they get what the others leave.
-std::vector<Column> table_columns(const BoardScreen& screen) {
+std::vector<FittedColumn> table_columns(const BoardScreen& screen) {
   const std::string evaluated = evaluated_value(screen);
   // A value that is drawn and is neither loss nor evaluation has a column too.
   const bool other = screen.value != "loss" && screen.value != evaluated;
-  std::vector<Column> columns = {
+  std::vector<FittedColumn> columns = {
       {"run", false, 9, {}}, {"state", false, 7, {}},  {"step", true, 6, {}},
       {"loss", true, 8, {}}, {evaluated, true, 5, {}}, {other ? screen.value : "", true, 5, {}},
-      {"rate", true, 2, {}}, {"left", true, 3, {}},    {"changed", false, kChanged, {}}};
+      {"rate", true, 2, {}}, {"left", true, 3, {}},    {"changed", false, kRestColumn, {}}};
   for (const BoardRow& row : screen.rows) {
     const RunRecord& run = row.record;
     const std::string texts[] = {
@@ -95,42 +86,11 @@ std::vector<Column> table_columns(const BoardScreen& screen) {
     for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(texts[i]);
   }
   // Without a cell that has text, a column says nothing.
-  std::erase_if(columns, [](const Column& c) {
+  std::erase_if(columns, [](const FittedColumn& c) {
     return c.head.empty() || (c.importance < 6 && std::all_of(c.cells.begin(), c.cells.end(),
                                                               [](auto& s) { return s.empty(); }));
   });
   return columns;
-}
-
-int sum_of(const std::vector<Column>& columns) {
-  int sum = -kGap;
-  for (const Column& c : columns) sum += c.width + kGap;
-  return sum;
-}
-
-// Gives columns their widths, and leaves out what has no room.
-void fit(std::vector<Column>& columns, const BoardLook& look) {
-  const int room = look.columns - kMarks;
-  for (Column& c : columns) {
-    c.width = columns_of(c.head, look.utf8);
-    for (const std::string& text : c.cells)
-      c.width = std::max(c.width, columns_of(text, look.utf8));
-  }
-  const auto has_changed = [&] { return columns.back().importance == kChanged; };
-  const int name = columns[0].width, changed = has_changed() ? columns.back().width : 0;
-  if (has_changed()) columns.back().width = std::min(changed, kLeastChanged);
-  // A name that is cut has the room of what was changed: names tell more.
-  if (has_changed() && sum_of(columns) > room) columns.pop_back();
-  columns[0].width = std::min(name, kLeastName);
-  // "interr…" is enough to see that there is another state than "running".
-  if (sum_of(columns) > room) columns[1].width = std::min(columns[1].width, kLeastState);
-  while (columns.size() > 1 && sum_of(columns) > room)
-    columns.erase(std::min_element(
-        columns.begin(), columns.end(),
-        [](const Column& a, const Column& b) { return a.importance < b.importance; }));
-  columns[0].width = std::clamp(columns[0].width + room - sum_of(columns), 1, name);
-  if (has_changed())
-    columns.back().width = std::min(columns.back().width + room - sum_of(columns), changed);
 }
 
 const char* color_of(const std::string& state) {
@@ -149,17 +109,17 @@ std::string curve_mark(const BoardScreen& screen, const BoardRow& row, const Boa
 }
 
 std::vector<std::string> table_lines(const BoardScreen& screen, const BoardLook& look) {
-  std::vector<Column> columns = table_columns(screen);
-  fit(columns, look);
+  std::vector<FittedColumn> columns = table_columns(screen);
+  fit_columns(columns, look.columns - kMarks, look.utf8);
   std::string head = std::string(kMarks - kGap, ' ');
-  for (const Column& c : columns)
+  for (const FittedColumn& c : columns)
     head += std::string(kGap, ' ') + padded(c.head, c.width, look.utf8, c.right);
   std::vector<std::string> lines{styled(look, "2", cell(head, look.columns, look.utf8))};
   for (size_t i = 0; i < screen.rows.size(); ++i) {
     const BoardRow& row = screen.rows[i];
     std::string line = std::string(row.marked ? ">" : " ") + " " + curve_mark(screen, row, look);
     for (size_t k = 0; k < columns.size(); ++k) {
-      const Column& c = columns[k];
+      const FittedColumn& c = columns[k];
       std::string text =
           padded(c.cells[i], c.width, look.utf8, c.right, k == 0 ? Cut::kBegin : Cut::kEnd);
       if (k + 1 == columns.size()) text.erase(text.find_last_not_of(' ') + 1);

@@ -14,6 +14,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
 namespace {
@@ -57,9 +58,11 @@ std::string file_of(const std::string& run) {
   if (!fs::is_directory(run, ignored)) return run;
   const fs::path file = fs::path(run) / "metrics.ndjson";
   if (fs::exists(file, ignored)) return file;
-  throw CliError(
-      kUsage,
-      "[cli] '" + run + "' has no metrics.ndjson; name a run directory, such as those in runs/");
+  const std::vector<std::string> inside = find_runs(run);
+  throw CliError(kUsage, "[cli] '" + run + "' has no metrics.ndjson; name " +
+                             (inside.empty() ? "a run directory, such as those in runs/"
+                                             : "one of the runs in it, such as the newest: " +
+                                                   path_word(inside.back())));
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ Json problems_of_run(Engine& engine, const std::string& path, const FileArgument
 
 // With the hints of the command line.
 Json explained(const Context& context, Json problem) {
-  const std::string message = problem.value("message", ""), advice = context.hint_for(message);
+  const std::string advice =
+      context.hint_for(problem.value("file", "") + ": " + problem.value("message", ""));
   problem["file"] = context.with_hints(problem.value("file", ""));
   problem["hint"] = problem.value("hint", "") + advice;
   return problem;
@@ -61,10 +62,11 @@ int check(Context& context, const FileArguments& file) {
   Json problems = problems_of_run(engine, path, file);
   for (const Json& one : Json::parse(Experiment::check(engine, path, file.overrides())))
     problems.push_back(explained(context, one));
-  context.terminal.record({{"schema", 1}, {"file", path}, {"problems", problems}});
+  const std::string name = context.with_hints(path);  // of a pipe: what it was given as
+  context.terminal.record({{"schema", 1}, {"file", name}, {"problems", problems}});
   for (const Json& problem : problems) context.terminal.line(problem_text(problem));
   if (problems.empty()) {
-    if (!context.terminal.quiet) context.terminal.line(path + ": no problems");
+    if (!context.terminal.quiet) context.terminal.line(name + ": no problems");
     return kOk;
   }
   context.terminal.note(problems.size() == 1 ? "1 problem" : strf("%zu problems", problems.size()));

@@ -151,11 +151,16 @@ void Get::get(const SetFile& file) {
 
 int Get::run() {
   std::error_code error;
-  fs::create_directories(folder_, error);
+  const bool made = fs::create_directories(folder_, error);
   if (error)
     throw CliError(kEnvironment,
                    "[data] cannot make the folder '" + folder_.string() + "': " + error.message());
-  for (const SetFile& file : set_.files) get(file);
+  try {
+    for (const SetFile& file : set_.files) get(file);
+  } catch (const CliError&) {
+    if (made) fs::remove(folder_, error);  // if nothing has come
+    throw;
+  }
   terminal_.record({{"event", "done"}, {"set", set_.name}, {"folder", folder_.string()}});
   terminal_.line(std::string(set_.name) + " (" + set_.licence + ") is in " + folder_.string());
   terminal_.line("use it with --data " + shell_quoted(folder_.string()));

@@ -25,6 +25,12 @@ bool is_path(const Json& table, const std::string& word) {
          std::any_of(also.begin(), also.end(), is);
 }
 
+// "early_stop" of "evaluate.early_stop", "groups" of "optimizer.groups[]".
+bool is_last_part(const Json& table, const std::string& word) {
+  const std::string path = table.at("path");
+  return path.ends_with("." + word) || path.ends_with("." + word + "[]");
+}
+
 void show_rows(Terminal& t, const std::string& title, const std::string& help, const Json& keys) {
   t.line(t.bold(title) + "  " + help);
   Table table("ll");
@@ -63,7 +69,8 @@ bool show_keys_of(Context& context, const Declarations& all, const std::string& 
   const std::string before = word.substr(0, dot == std::string::npos ? 0 : dot),
                     last = word.substr(dot == std::string::npos ? 0 : dot + 1);
   for (const Json& table : all.tables()) {
-    const bool named = is_path(table, word) || is_path_of(word, table.at("path"));
+    const bool named =
+        is_path(table, word) || is_path_of(word, table.at("path")) || is_last_part(table, word);
     const bool holds =
         has_key(table.at("keys"), last) &&
         (before.empty() || is_path(table, before) || is_path_of(before, table.at("path")));

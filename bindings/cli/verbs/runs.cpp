@@ -10,7 +10,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
-#include "bindings/cli/terminal/table.hpp"
+#include "bindings/cli/terminal/fitted_columns.hpp"
 
 namespace plait::cli {
 namespace {
@@ -53,12 +53,13 @@ void sort_by(const std::string& name, bool descending, std::vector<RunRecord>& r
                    [&](const RunRecord& a, const RunRecord& b) { return key(a) < key(b); });
 }
 
+// On a terminal in lines that fit it.
 void show(Terminal& t, const std::vector<RunRecord>& runs, const std::vector<std::string>& values) {
-  Table table("llr" + std::string(values.size(), 'r') + "lrl");
-  std::vector<std::string> head{"run", "state", "step"};
-  head.insert(head.end(), values.begin(), values.end());
-  head.insert(head.end(), {"started", "time", "changed"});
-  table.row(head);
+  constexpr int kUnlimited = 1 << 20;
+  std::vector<FittedColumn> columns = {{"run", false, 9}, {"state", false, 8}, {"step", true, 6}};
+  for (const std::string& name : values) columns.push_back({name, true, name == "loss" ? 7 : 5});
+  columns.insert(columns.end(),
+                 {{"started", false, 3}, {"time", true, 2}, {"changed", false, kRestColumn}});
   for (const RunRecord& run : runs) {
     std::vector<std::string> row{
         run.path, run.state,
@@ -73,9 +74,11 @@ void show(Terminal& t, const std::vector<RunRecord>& runs, const std::vector<std
       changed += (changed.empty() ? "" : " ") + plain(one);
     row.insert(row.end(), {time_text(run.started),
                            run.seconds > 0 ? duration_text(run.seconds) : "", changed});
-    table.row(row);
+    for (size_t i = 0; i < row.size(); ++i) columns[i].cells.push_back(std::move(row[i]));
   }
-  t.raw(table.text());
+  const bool any = t.columns() == 0;  // no terminal: names are written as they are
+  fit_columns(columns, any ? kUnlimited : t.columns(), any || t.utf8());
+  t.raw(text_of(columns, any || t.utf8()));
 }
 
 int runs(Context& context, const RunsArguments& arguments) {

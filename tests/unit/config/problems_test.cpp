@@ -17,7 +17,8 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"unknown key", "epochs = 4", "epoch = 4",
        "x.toml:3:1: run.epoch: unknown key 'epoch' (did you mean 'epochs'?)"},
       {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2",
-       "run.steps: given together with run.epochs (x.toml:3:10)"},
+       "run.steps: given together with run.epochs (x.toml:3:10); keep one of them; the override "
+       "~run.steps or ~run.epochs removes one"},
       {"no batch", "global = 32", "", "batch.global: required key is missing"},
       {"no text", "epochs = 4", "epochs = 4\nname = nan",
        "run.name: expected string, found nan; write it in quotes: \"nan\""},
