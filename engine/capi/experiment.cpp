@@ -83,7 +83,7 @@ void check_weights(EngineState& engine, const config::Experiment& experiment,
     if (model.load.empty()) continue;
     const std::string key = model.path + ".load";
     try {
-      checkpoint::probe_weights(engine.files, key, model.load, engine.log);
+      checkpoint::probe_weights(engine.files, key, model.load);
     } catch (const Error& e) {
       problems.add(model.keys.origin("load"), key, e.full_text(), "", e.code());
     }

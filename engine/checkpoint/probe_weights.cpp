@@ -2,6 +2,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/survey.hpp"
 #include "engine/checkpoint/weights.hpp"
 
 namespace plait::checkpoint {
@@ -14,10 +15,10 @@ void require_weights(FileSystem& files, const std::string& key, const std::strin
                    "is looked up in the data folder and beside the experiment file");
 }
 
-void probe_weights(FileSystem& files, const std::string& key, const std::string& path, Log& log) {
+void probe_weights(FileSystem& files, const std::string& key, const std::string& path) {
   require_weights(files, key, path);
   if (names_checkpoint(files, path))
-    open_checkpoint(files, path, log);
+    Checkpoint(files, choose_checkpoint(files, path), Checkpoint::Verify::kLater);
   else
     Weights(files, path);
 }

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "engine/base/files.hpp"
-#include "engine/base/log.hpp"
 
 namespace plait::checkpoint {
 
@@ -12,8 +11,8 @@ namespace plait::checkpoint {
 // may stand there.
 void require_weights(FileSystem& files, const std::string& key, const std::string& path);
 
-// The same, and that it holds weights: opens them as loading does. Errors: of Weights, of
-// open_checkpoint.
-void probe_weights(FileSystem& files, const std::string& key, const std::string& path, Log& log);
+// The same, and that it holds weights: opens them without reading their content. Errors: of
+// Weights, Checkpoint, choose_checkpoint.
+void probe_weights(FileSystem& files, const std::string& key, const std::string& path);
 
 }  // namespace plait::checkpoint

@@ -1,12 +1,12 @@
 """Losses of 100 steps of training, of the tiny models of golden_families, beside Hugging Face's library.
 
-    python check_curves.py PLAIT [--only FAMILY...]        needs transformers, beside requirements.txt
+    python check_curves.py PLAIT [--only FAMILY...] [--seed S]      needs transformers, beside requirements.txt
 
 Each model learns the same 4 x 48 tokens in every step, by AdamW with clipping, from the same weights:
 in plait in f32 and with `precision.compute = "bf16"`, in the library in float64, and with autocast to bf16.
 The error of a curve is its distance to the curve of float64, relative to the loss. In f32 it must be
-within 1e-5 in every step, or within three times that of the library in f32, where training
-amplifies what is rounded; in bf16 the mean over the steps must be within twice that of autocast.
+within 1e-5 in every step, or its mean over the steps within three times that of the library in
+f32, where training amplifies what is rounded; in bf16 the mean within twice that of autocast.
 """
 
 import argparse
@@ -58,11 +58,11 @@ def plait_curve(plait, folder, precision):
     return torch.tensor([line["loss"] for line in lines if "loss" in line], dtype=torch.float64)
 
 
-def prepare(plait, model, config, folder):
+def prepare(plait, model, config, seed, folder):
     """The model imported as in/, and train.bin with the ids that are returned."""
     model.save_pretrained(folder / "model")
     alphabet = "".join(chr(ord("0") + i) for i in range(config.vocab_size))
-    draw = torch.Generator().manual_seed(1)
+    draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, config.vocab_size, (SAMPLES * T + 1,), generator=draw).tolist()
     (folder / "t.txt").write_text("".join(alphabet[i] for i in ids))
     (folder / "alphabet.txt").write_text(alphabet)
@@ -72,27 +72,32 @@ def prepare(plait, model, config, folder):
     return ids
 
 
-def check(plait, family, folder):
+def told(errors):
+    return f"{errors.mean():.1e}, {errors.max():.1e}"
+
+
+def check(plait, family, seed, folder):
     """Whether the curves are near enough; prints their errors."""
     model, config = model_of(family)
     model = model.float().train()
-    ids = prepare(plait, model, config, folder)
+    ids = prepare(plait, model, config, seed, folder)
     exact = library_curve(copy.deepcopy(model).double(), ids)
 
     def errors(curve):
         assert len(curve) == STEPS, f"{len(curve)} losses"
         return (curve - exact).abs() / exact
 
-    rounded = errors(library_curve(copy.deepcopy(model), ids)).max().item()
+    rounded = errors(library_curve(copy.deepcopy(model), ids))
     autocast = errors(library_curve(copy.deepcopy(model), ids, torch.bfloat16))
-    f32 = errors(plait_curve(plait, folder, "f32")).max().item()
+    f32 = errors(plait_curve(plait, folder, "f32"))
     bf16 = errors(plait_curve(plait, folder, "bf16"))
-    good = f32 < max(EXACT, 3 * rounded) and bf16.mean() < 2 * autocast.mean()
+    exact_enough = f32.max() < EXACT or f32.mean() < 3 * rounded.mean()
+    good = exact_enough and bf16.mean() < 2 * autocast.mean()
     print(
-        f"{family}: {'ok' if good else 'FAILED'}, loss {exact[0]:.3f} to {exact[-1]:.3f}; largest "
-        f"error in f32 {f32:.1e} (library {rounded:.1e}); mean, largest error in bf16 "
-        f"{bf16.mean():.1e}, {bf16.max():.1e} (autocast {autocast.mean():.1e}, "
-        f"{autocast.max():.1e})", flush=True)
+        f"{family}: {'ok' if good else 'FAILED'}, loss {exact[0]:.3f} to {exact[-1]:.3f}; mean, "
+        f"largest error in f32 {told(f32)} (library {told(rounded)}), in bf16 {told(bf16)} "
+        f"(autocast {told(autocast)})",
+        flush=True)
     return good
 
 
@@ -100,13 +105,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("plait", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--only", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
+    parser.add_argument("--seed", type=int, default=1, help="of the tokens")
     a = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     failed = 0
     for family in a.only:
         with tempfile.TemporaryDirectory() as scratch:
-            failed += not check(a.plait, family, pathlib.Path(scratch))
+            failed += not check(a.plait, family, a.seed, pathlib.Path(scratch))
     print(f"{len(a.only)} families, {failed} failed")
     sys.exit(1 if failed else 0)
 

@@ -6,7 +6,8 @@
 For each tokenizer of tokenizers.json that is the library tokenizers' or tiktoken's, and of --folder (with tokenizer.json, or
 vocab.json and merges.txt): every code point alone and between letters, N random strings of bytes
 (not UTF-8 becomes U+FFFD), N strings of blanks, joined emoji, combining marks, special tokens and
-pieces of words, and the files.
+pieces of words, and the files. A text that differs is left out where it has a code point that
+is newer than the tables of Python, or whose normal form is newer than those of the library.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import unicodedata
 
 import tiktoken
 from golden_tokenizers import FILE, SPECIALS, WORDS, ranks_of
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 PART = 200000  # texts
 TOGETHER = 32  # code points
@@ -35,6 +36,18 @@ def code_points():
     lines = [f"a{c}b {c}1{c}{c}" for c in every]
     alone = [c for c in every if unicodedata.category(c) not in ("Cn", "Co")]
     return alone + ["\n".join(lines[i:i + TOGETHER]) for i in range(0, len(lines), TOGETHER)]
+
+
+def newer_than_library():
+    """Code points that Python does not know, or normalises and the library does not."""
+    forms = {form: getattr(normalizers, form)() for form in ("NFC", "NFD", "NFKC", "NFKD")}
+    every = (chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+    return {
+        c
+        for c in every if unicodedata.category(c) == "Cn" or any(
+            unicodedata.normalize(form, c) != c and library.normalize_str(c) == c
+            for form, library in forms.items())
+    }
 
 
 def texts(n, seed):
@@ -83,17 +96,17 @@ def tokenizers(folder):
         yield str(folder), [folder], lambda all_: [e.ids for e in library.encode_batch(all_, add_special_tokens=False)]
 
 
-def check_all(plait, words, encode, all_texts):
+def check_all(plait, words, encode, all_texts, newer):
     """The number of texts whose ids differ; in parts, for the library's results are large."""
     differ = 0
     for first in range(0, len(all_texts), PART):
         with tempfile.TemporaryDirectory() as scratch:
             differ += check(plait, words, encode, all_texts[first:first + PART],
-                            pathlib.Path(scratch))
+                            pathlib.Path(scratch), newer)
     return differ
 
 
-def check(plait, words, encode, all_texts, folder):
+def check(plait, words, encode, all_texts, folder, newer):
     """The number of texts whose ids differ, of one call."""
     (folder / "t.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in all_texts))
     done = subprocess.run([plait, "data", "tokenize", folder / "t.jsonl", "--tokenizer", *words, "--out", folder / "o", "--yes"],
@@ -101,7 +114,10 @@ def check(plait, words, encode, all_texts, folder):
     if done.returncode != 0:
         raise SystemExit(done.stderr)
     found, expected = documents(folder / "o"), encode(all_texts)
-    differ = [i for i in range(len(all_texts)) if found[i] != expected[i]]
+    differ = [
+        i for i in range(len(all_texts))
+        if found[i] != expected[i] and newer.isdisjoint(all_texts[i])
+    ]
     for i in differ[:3]:
         first = next((k for k, (a, b) in enumerate(zip(found[i], expected[i])) if a != b), 0)
         part = slice(max(first - 3, 0), first + 10)
@@ -120,11 +136,11 @@ def main():
     parser.add_argument("--folder", type=lambda path: pathlib.Path(path).resolve())
     a = parser.parse_args()
     all_texts = code_points() + texts(a.texts, a.seed) + [path.read_text() for path in a.files]
-    faults = 0
+    faults, newer = 0, newer_than_library()
     for name, words, encode in tokenizers(a.folder):
         if a.only and name not in a.only:
             continue
-        differ = check_all(a.plait, words, encode, all_texts)
+        differ = check_all(a.plait, words, encode, all_texts, newer)
         faults += differ
         print(f"{name}: {differ} of {len(all_texts)} texts differ", flush=True)
     sys.exit(1 if faults else 0)

@@ -49,8 +49,9 @@ Json problems_of_run(Engine& engine, const std::string& path, const FileArgument
 
 // With the hints of the command line.
 Json explained(const Context& context, Json problem) {
-  const std::string advice =
+  std::string advice =
       context.hint_for(problem.value("file", "") + ": " + problem.value("message", ""));
+  if (problem.value("hint", "").empty() && advice.starts_with("; ")) advice.erase(0, 2);
   problem["file"] = context.with_hints(problem.value("file", ""));
   problem["hint"] = problem.value("hint", "") + advice;
   return problem;
