@@ -80,7 +80,8 @@ class Control {
   // Waits for a value. Errors: PLAIT_ERR_PEER after `seconds`, or with the reason if the job is
   // over. [thread: any; blocks: yes]
   std::string get(const std::string& key, double seconds);
-  // The same, but nullopt after `seconds`.
+  // The same, but nullopt if no rank had published the value after `seconds`: 0 to only look.
+  // Returns after the reply of rank 0, so a little later.
   std::optional<std::string> get_within(const std::string& key, double seconds);
   // Tells rank 0 that no rank will read a value any more, so that it can be deleted. [thread: any]
   void forget(const std::string& key);

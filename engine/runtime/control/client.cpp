@@ -78,14 +78,15 @@ Client::Answer Client::ask(MessageKind kind, const std::string& key, std::string
   out_ += frame.done();
   asked_.emplace(request, &answer);
   waker_.wake();
-  const bool answered = changed_.wait_until(
-      lock, deadline, [&] { return answer.arrived || termination_.get().code != PLAIT_OK; });
-  asked_.erase(request);
-  late = !answered;
-  if (late) {
+  const auto answered = [&] { return answer.arrived || termination_.get().code != PLAIT_OK; };
+  late = !changed_.wait_until(lock, deadline, answered);
+  if (late && kind == MessageKind::kGet) {
+    // The value may be there and its reply on the way: rank 0 says whether it is.
     out_ += FrameWriter(MessageKind::kCancel).u32(request).done();
     waker_.wake();
+    late = !changed_.wait_until(lock, Clock::now() + to_duration(timeout_), answered);
   }
+  asked_.erase(request);
   return answer;
 }
 
@@ -115,7 +116,7 @@ std::string Client::get(const std::string& key, double seconds) {
 std::optional<std::string> Client::get_within(const std::string& key, double seconds) {
   bool late = false;
   Answer answer = ask(MessageKind::kGet, key, "", Clock::now() + to_duration(seconds), late);
-  if (late) return std::nullopt;
+  if (late || answer.code == PLAIT_ERR_CANCELLED) return std::nullopt;
   if (!answer.arrived) fail_ended("get", key);
   if (answer.code != PLAIT_OK)
     fail(answer.code, "[control] cannot get '" + key + "': " + answer.bytes);

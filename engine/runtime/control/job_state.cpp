@@ -274,9 +274,16 @@ void JobState::get(uint32_t rank, PayloadReader r) {
   waits_[key].push_back({rank, request});
 }
 
+// Every request has one reply: of a cancelled one either the value that was published before, or
+// that there is none.
 void JobState::cancel(uint32_t rank, uint32_t request) {
+  if (!ranks_[rank].waits.contains(request)) return;  // its reply is already on the way
+  withdraw(rank, request);
+  reply(rank, request, PLAIT_ERR_CANCELLED, "");
+}
+
+void JobState::withdraw(uint32_t rank, uint32_t request) {
   const auto found = ranks_[rank].waits.find(request);
-  if (found == ranks_[rank].waits.end()) return;  // its reply is already on the way
   const auto waiting = waits_.find(found->second);
   std::erase_if(waiting->second,
                 [&](const Wait& one) { return one.rank == rank && one.request == request; });
@@ -296,7 +303,7 @@ void JobState::forget(PayloadReader r) {
 void JobState::disconnect(uint32_t rank) {
   ranks_[rank].connected = false;
   --n_connected_;
-  while (!ranks_[rank].waits.empty()) cancel(rank, ranks_[rank].waits.begin()->first);
+  while (!ranks_[rank].waits.empty()) withdraw(rank, ranks_[rank].waits.begin()->first);
 }
 
 // Ranks that leave shortly after each other have finished. A rank that leaves alone would leave the

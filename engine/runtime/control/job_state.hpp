@@ -77,6 +77,7 @@ class JobState {
   void set(uint32_t rank, PayloadReader r);
   void get(uint32_t rank, PayloadReader r);
   void cancel(uint32_t rank, uint32_t request);
+  void withdraw(uint32_t rank, uint32_t request);
   void forget(PayloadReader r);
   void begin_call(uint32_t rank, PayloadReader r);
   void compare_calls(uint32_t rank, const Frame& frame);

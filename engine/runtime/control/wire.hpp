@@ -21,7 +21,7 @@ enum class MessageKind : uint16_t {
   kHeartbeat = 4,  // the rank is alive, in step n. Also from the server: step of rank 0
   kSet = 5,        // request, key, value
   kGet = 6,        // request, key
-  kCancel = 7,     // request: its reply is no longer needed
+  kCancel = 7,     // request: a value that is not there yet is not waited for any longer
   kAbort = 8,      // reason
   kGoodbye = 9,    // the rank leaves without an error
   kReport = 10,    // the server was silent: this rank's reason for the end of the job

@@ -122,7 +122,8 @@ TEST_CASE("values: taken keys, invalid keys and values, and waits that time out"
         CHECK(!control.get_within("never", 0.05));
         control.set("never", "but now");  // the late answer must not confuse a later request
         CHECK(control.get("never", 60) == "but now");
-        CHECK(control.get_within("never", 0) == "but now");
+        // Only looks: what was published is found, though the answer takes a round trip.
+        for (int i = 0; i < 100; ++i) CHECK(control.get_within("never", 0) == "but now");
         control.forget("never");
         control.set("never", "again");
         CHECK(control.get("never", 60) == "again");

@@ -174,6 +174,10 @@ TEST_CASE("the job state: values and the ranks that wait for them") {
   job.say(2, FrameWriter(MessageKind::kCancel).u32(99));
   CHECK_THROWS_AS(job.say(1, FrameWriter(MessageKind::kGet).u32(5).text("k")), Error);
   CHECK(job.got(1).empty());
+  const auto cancelled = job.got(2);  // one reply, of the request that waited
+  REQUIRE(cancelled.size() == 1);
+  CHECK(PayloadReader(cancelled[0].payload).u32() == 6);
+  CHECK(PayloadReader(cancelled[0].payload.substr(4)).u32() == PLAIT_ERR_CANCELLED);
   job.say(0, FrameWriter(MessageKind::kSet).u32(1).text("k").text("v"));
   CHECK(job.got(2).empty());
   const auto frames = job.got(1);
