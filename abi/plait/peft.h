@@ -54,6 +54,12 @@ typedef struct plait_peft_target {
   uint32_t reserved;
 } plait_peft_target;
 
+/* A parameter of an adapter, as the builder returned it, and the value with which it starts. */
+typedef struct plait_peft_start {
+  plait_value parameter, value;
+} plait_peft_start;
+#define PLAIT_PEFT_MAX_STARTS 16u /* of one target */
+
 /* Kind "plait.peft/1". Static. */
 typedef struct plait_peft_item {
   size_t struct_size;
@@ -65,12 +71,33 @@ typedef struct plait_peft_item {
   /* Writes ops and sets *output to what readers of `target->output` read instead; of its shape.
    * Parameters that it requests belong to the adapter: their full name is that of the target, a
    * dot, the name of the adapter, a dot and their own. They are trained; those of the model are
-   * frozen unless the experiment names them in `train`.
+   * frozen unless the experiment names them in `train`. `target->output` is what the adapters
+   * before this one have made of it; input, weight and bias are the model's own.
    * Errors: PLAIT_ERR_INVALID for a target or options that the method does not accept, or an error
    * of `b` unchanged; no plan is made. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *wrap)(plait_builder *b, const plait_options *options,
                                                  const plait_peft_target *target,
                                                  plait_value *output);
+  /* Writes what weight and bias are to be so that the model alone computes what it computes with
+   * the adapter, which then starts anew: an adapter that can be merged changes nothing at its
+   * initial values. target->input and output are 0; target->weight and bias are the model's own, as
+   * in wrap(). *weight and *bias come as what the adapters before this one have made of them, and
+   * are to be set; the bias is 0 where there is none. Requests no parameters but those of wrap().
+   * The ops run when a host merges (adapters.h), in the type of parameters.
+   * NULL: the adapter cannot be merged.
+   * Errors: those of `b` unchanged; any other error says why this target cannot be merged, which
+   * the host is told when it asks for it. [thread: plan; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *merge)(plait_builder *b, const plait_options *options,
+                                                  const plait_peft_target *target,
+                                                  plait_value *weight, plait_value *bias);
+  /* Writes initial values that follow from the weight, such as the norms of its rows: sets `starts`
+   * (PLAIT_PEFT_MAX_STARTS) and their number *n. Other parameters of the adapter keep those that
+   * wrap() asked for. target->input and output are 0. The ops run once, when the weights are there,
+   * unless the adapter comes from a checkpoint; and again when it has been merged.
+   * NULL: none does. Errors: as of wrap(). [thread: plan; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *start)(plait_builder *b, const plait_options *options,
+                                                  const plait_peft_target *target,
+                                                  plait_peft_start *starts, uint32_t *n);
 } plait_peft_item;
 
 #define PLAIT_KIND_PEFT "plait.peft/1"

@@ -85,5 +85,7 @@ inline constexpr const char* kStatistics = "statistics";
 // Behind any change of parameters, before tokens; only with weights of 8 bits
 // (quantized_weights.hpp).
 inline constexpr const char* kQuantize = "quantize";
+// On demand; only with adapters (adapter_programs.hpp).
+inline constexpr const char* kMergeAdapters = "merge_adapters";
 
 }  // namespace plait::plan

@@ -21,11 +21,14 @@ plait_shape with_type(plait_shape shape, uint32_t dtype) {
   return shape;
 }
 
-// The halves of a parameter as values of that shape.
+}  // namespace
+
 SplitValue halves_of(Graph& g, const Parameter& p, const plait_shape& shape) {
   return {g.persistent(p.name + ", low", with_type(shape, PLAIT_BF16), p.low),
           g.persistent(p.name + ", rest", kit::low_shape(shape), p.rest)};
 }
+
+namespace {
 
 // Ops that are written here and take the place of others: where they stand in the program.
 class Rewrite {

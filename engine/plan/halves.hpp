@@ -23,6 +23,8 @@ SplitValue split_elements(program::Graph& g, const ParameterGroup& group, int64_
                           int64_t elements);
 // The part of it that has this shape and begins with element `first` of it.
 SplitValue part_of(program::Graph& g, const SplitValue& all, int64_t first, plait_shape shape);
+// All elements of a split parameter, as this rank has them in that shape.
+SplitValue halves_of(program::Graph& g, const Parameter& p, const plait_shape& shape);
 program::ValueId joined(program::Graph& g, const SplitValue& v);
 // Writes `v` over the target. Returns the target as it is then.
 SplitValue assign_split(program::Graph& g, const SplitValue& target, program::ValueId v);

@@ -79,6 +79,17 @@ struct Output {
   int32_t owner = 0;  // pipeline rank that computes it
 };
 
+// What programs of adapters do to parameters: see adapter_programs.hpp.
+struct AdapterPrograms {
+  std::string refused;         // why the adapters cannot be merged; "": they can
+  std::vector<size_t> merged;  // parameters of models that merging changes
+  struct Start {
+    std::string model, adapter;
+    std::string entry_point;  // none of this name where this rank has nothing of the adapter
+  };
+  std::vector<Start> starts;  // of adapters with initial values that depend on weights
+};
+
 // The pipeline, equal on all ranks. S stages; S = 1 without a pipeline.
 struct Pipeline {
   topology::Schedule schedule;  // no actions without a pipeline
@@ -138,6 +149,7 @@ struct Plan {
 
   Statistics statistics;
   Generation generation;
+  AdapterPrograms adapters;
 
   ModelFlops flops_per_sample;
   int64_t tokens_per_sample = 0;  // of the longest input that is looked up in a table; 0: none

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/adapter_programs.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/entry_points.hpp"
@@ -279,6 +280,8 @@ void PlanBuilder::trace(config::Problems& problems) {
     traced_.observed = trace_observed(draft_);
   check_statistics(draft_, traced_, problems);
   if (draft_.experiment.statistics.every > 0) entry_points_.push_back(write_statistics);
+  const std::vector<WriteEntryPoint> of_adapters = adapter_entry_points(draft_);
+  entry_points_.insert(entry_points_.end(), of_adapters.begin(), of_adapters.end());
   note_model_figures(draft_, traced_);
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);

@@ -52,6 +52,7 @@ void Tracer::run() {
     for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
       if (plan_.experiment.models[m].frozen == frozen) trace_model(m);
   note_index_ranges();
+  note_other_readers();
   if (failed_models_.empty() && (!problems_ || problems_->empty())) lower_precision();
 }
 

@@ -46,6 +46,20 @@ struct AdapterTarget {
   uint32_t what = 0;  // PLAIT_PEFT_*
 };
 
+// One that adapters change, with what their merge() and start() are told of it.
+struct AdaptedTarget {
+  std::string model, name;
+  uint32_t what = 0;
+  bool out_in = false;
+  std::string weight, bias;  // full names of parameters; "": there is none
+  int64_t shard_unit = 1;
+  int32_t shard_dim = -1;
+  std::vector<const config::AdapterConfig*> adapters;  // in their order
+  // What else reads the weight or bias, so that a change of it would change more than the target:
+  // the scope of an op; "": nothing.
+  std::string weight_reader, bias_reader;
+};
+
 // One pass over all models, for training or for evaluation. Parameters are registered in the plan
 // when they are first met. Programs are written from copies of the graph, so a pass serves every
 // plan with the same models and stages.
@@ -91,6 +105,8 @@ class Tracer {
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
   // What adapters could change.
   const std::vector<AdapterTarget>& adapter_targets() const { return adapter_targets_; }
+  // What they do change.
+  const std::vector<AdaptedTarget>& adapted_targets() const { return adapted_targets_; }
   // With kObserved: the first output of each layer of floats, "model.h.0".
   struct LayerOutput {
     std::string name;
@@ -115,8 +131,11 @@ class Tracer {
   ValueId adapt_result(const config::ModelConfig& model, const config::LayerConfig& layer,
                        ValueId result);
   ValueId adapt_layer(const config::ModelConfig& model, ValueId input, ValueId output);
-  ValueId adapt(const config::ModelConfig& model, const std::string& name,
-                plait_peft_target target);
+  ValueId adapt(const config::ModelConfig& model, AdaptedTarget known, plait_peft_target target,
+                int32_t op);
+  const Parameter* parameter_behind(const config::LayerConfig& layer, ValueId v) const;
+  void note_other_readers();
+  std::string other_reader(const AdaptedTarget& target, const std::string& parameter) const;
   ValueId wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
                const plait_peft_target& target);
   void enter_blocks(const config::ModelConfig& model, const std::string& layer);
@@ -201,6 +220,8 @@ class Tracer {
   std::vector<Result> results_;
   std::vector<MetricState> metric_states_;
   std::vector<AdapterTarget> adapter_targets_;
+  std::vector<AdaptedTarget> adapted_targets_;
+  std::map<int32_t, std::string> adapted_ops_;  // by op: the target that it is, or is written for
   std::vector<LayerOutput> layer_outputs_;
   std::vector<std::pair<std::string, ValueId>> outputs_;
 

@@ -7,6 +7,7 @@
 #include "engine/base/text.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/precision.hpp"
 
 namespace plait::plan {
 
@@ -19,12 +20,8 @@ ValueId Tracer::adapt_result(const config::ModelConfig& model, const config::Lay
   const program::Op op = graph_->ops()[static_cast<size_t>(producer)];  // ops are added below
   const auto use = op.def->weight_use ? op.def->weight_use(*graph_, op) : std::nullopt;
   if (!use) return result;
-  const auto own = used_.find(op.in[use->weight]);
-  if (own == used_.end()) return result;
-  const std::string name = graph_->scope + "." + own->second;
-  const Parameter* parameter = find_registered(name);
-  for (const config::TieConfig& tie : layer.tie)
-    if (tie.own == own->second) parameter = find_registered(tie.full);
+  const Parameter* weight = parameter_behind(layer, op.in[use->weight]);
+  if (!weight) return result;
   plait_peft_target target{};
   target.what = use->is_table ? PLAIT_PEFT_LOOKUP : PLAIT_PEFT_PRODUCT;
   target.out_in = use->out_in;
@@ -32,9 +29,23 @@ ValueId Tracer::adapt_result(const config::ModelConfig& model, const config::Lay
   target.output = result;
   target.weight = op.in[use->weight];
   target.bias = use->bias ? op.in[use->bias] : 0;
-  target.shard_unit = parameter->shard_unit;
-  target.shard_dim = parameter->shard_dim;
-  return adapt(model, name, target);
+  target.shard_unit = weight->shard_unit;
+  target.shard_dim = weight->shard_dim;
+  const Parameter* bias = target.bias ? parameter_behind(layer, target.bias) : nullptr;
+  AdaptedTarget known;
+  known.name = graph_->scope + "." + used_.at(target.weight);
+  known.weight = weight->name;
+  if (bias) known.bias = bias->name;
+  return adapt(model, std::move(known), target, producer);
+}
+
+// The parameter that the layer has requested as this value; nullptr: none.
+const Parameter* Tracer::parameter_behind(const config::LayerConfig& layer, ValueId v) const {
+  const auto own = used_.find(v);
+  if (own == used_.end()) return nullptr;
+  for (const config::TieConfig& tie : layer.tie)
+    if (tie.own == own->second) return find_registered(tie.full);
+  return find_registered(graph_->scope + "." + own->second);
 }
 
 // The first output of the layer being traced.
@@ -44,22 +55,63 @@ ValueId Tracer::adapt_layer(const config::ModelConfig& model, ValueId input, Val
   target.input = input;
   target.output = output;
   target.shard_dim = -1;
-  return adapt(model, graph_->scope, target);
+  AdaptedTarget known;
+  known.name = graph_->scope;
+  return adapt(model, std::move(known), target, -1);
 }
 
-// Every adapter of the model that holds the target, in their order.
-ValueId Tracer::adapt(const config::ModelConfig& model, const std::string& name,
-                      plait_peft_target target) {
+// Every adapter of the model that holds the target, in their order. op: what makes the target.
+ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
+                      plait_peft_target target, int32_t op) {
+  const std::string name = known.name;
   target.struct_size = sizeof target;
   target.name = name.c_str();
   adapter_targets_.push_back({model.name, name, target.what});
+  const auto first_op = static_cast<int32_t>(graph_->ops().size());
   for (const config::AdapterConfig& adapter : model.adapters) {
     if (problems_ && problems_->touch(adapter.path)) continue;
     const plait_peft_item& item = plan_.registry->peft(adapter.type);
     if (!(item.targets & target.what) || !adapter.holds(name)) continue;
     target.output = wrap(model, adapter, target);
+    known.adapters.push_back(&adapter);
   }
+  if (known.adapters.empty()) return target.output;
+  if (op >= 0) adapted_ops_[op] = name;
+  for (auto i = first_op; i < static_cast<int32_t>(graph_->ops().size()); ++i)
+    adapted_ops_[i] = name;
+  known.model = model.name;
+  known.what = target.what;
+  known.out_in = target.out_in != 0;
+  known.shard_unit = target.shard_unit;
+  known.shard_dim = target.shard_dim;
+  // A layer may apply one weight several times.
+  const bool met =
+      std::any_of(adapted_targets_.begin(), adapted_targets_.end(),
+                  [&](const AdaptedTarget& t) { return t.name == name && t.what == known.what; });
+  if (!met) adapted_targets_.push_back(std::move(known));
   return target.output;
+}
+
+std::string Tracer::other_reader(const AdaptedTarget& target, const std::string& parameter) const {
+  if (parameter.empty()) return {};
+  std::vector<ValueId> values{parameter_value(parameter)};
+  for (size_t i = 0; i < values.size(); ++i)
+    for (const int32_t r : graph_->readers(values[i])) {
+      const program::Op& op = graph_->ops()[static_cast<size_t>(r)];
+      const auto known = adapted_ops_.find(r);
+      if (known == adapted_ops_.end() && program::is_float_cast(*graph_, op))
+        values.push_back(op.out[0]);
+      else if (known == adapted_ops_.end() || known->second != target.name)
+        return op.scope;
+    }
+  return {};
+}
+
+void Tracer::note_other_readers() {
+  for (AdaptedTarget& t : adapted_targets_) {
+    t.weight_reader = other_reader(t, t.weight);
+    t.bias_reader = other_reader(t, t.bias);
+  }
 }
 
 ValueId Tracer::wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,

@@ -151,22 +151,46 @@ std::string CheckpointIo::save(const std::string& path) {
   return c_.on_all_ranks("saving", [&] {
     saver_.wait();
     std::optional<checkpoint::CheckpointWriter> other;
-    const SavedCheckpoint saved = write_in_place([&]() -> checkpoint::CheckpointWriter& {
-      if (path.empty()) return c_.run_files->checkpoints();
-      return other ? *other : other.emplace(c_.files, path, 0, c_.log);
-    });
+    const SavedCheckpoint saved = write_in_place(
+        [&]() -> checkpoint::CheckpointWriter& {
+          if (path.empty()) return c_.run_files->checkpoints();
+          return other ? *other : other.emplace(c_.files, path, 0, c_.log);
+        },
+        run_state());
+    if (saved.error) fail_saving(saved);
+    return saved.path;
+  });
+}
+
+std::string CheckpointIo::save_model(const std::string& folder, const std::string& experiment) {
+  steps_.drain();
+  return c_.on_all_ranks("saving", [&] {
+    saver_.wait();
+    checkpoint::RunState state = run_state();
+    state.experiment = experiment;
+    for (const config::ModelConfig& model : c_.plan.experiment.models)
+      std::erase_if(state.settings, [of = model.path + ".adapters["](const auto& setting) {
+        return starts_with(setting.first, of);
+      });
+    std::optional<checkpoint::CheckpointWriter> to;
+    const auto writer = [&]() -> checkpoint::CheckpointWriter& {
+      return to ? *to : to.emplace(c_.files, folder, 0, c_.log);
+    };
+    const SavedCheckpoint saved = write_in_place(writer, state, Tensors::kModels);
     if (saved.error) fail_saving(saved);
     return saved.path;
   });
 }
 
 // Writes from where the tensors lie.
-SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer) {
+SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer,
+                                             const checkpoint::RunState& state, Tensors which) {
   c_.executor.sync();
   std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
   std::vector<checkpoint::SaveTensor> tensors;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (!b.ours) return;
+    if (which == Tensors::kModels && (b.optimizer || !b.parameter.adapter.empty())) return;
     if (b.local.is_split()) {
       tensors.push_back(save_tensor(b, nullptr));
       tensors.back().next = pieces_of(c_.executor, b.local);
@@ -180,7 +204,7 @@ SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer) {
     }
     tensors.push_back(save_tensor(b, data));
   });
-  return write_checkpoint(c_.files, c_.ranks.collectives(), writer, run_state(), tensors);
+  return write_checkpoint(c_.files, c_.ranks.collectives(), writer, state, tensors);
 }
 
 void CheckpointIo::reserve_copy() {
@@ -196,7 +220,7 @@ void CheckpointIo::save_between(bool in_background) {
     const WriterOf writer = [this]() -> checkpoint::CheckpointWriter& {
       return c_.run_files->checkpoints();
     };
-    if (!in_background) return saver_.run([&] { return write_in_place(writer); });
+    if (!in_background) return saver_.run([&] { return write_in_place(writer, run_state()); });
     if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(c_.plan));
     std::vector<checkpoint::SaveTensor> tensors;
     uint64_t used = 0;

@@ -25,6 +25,9 @@ class CheckpointIo {
 
   // path "": into the run directory. Returns the checkpoint's path.
   std::string save(const std::string& path);
+  // Parameters of the models alone, without adapters and states, as a run of `experiment` (TOML)
+  // would save them. Returns the checkpoint's path.
+  std::string save_model(const std::string& folder, const std::string& experiment);
   // Saves into the run directory between two steps; take_saved() tells how that ended. In the
   // background a thread writes a copy, which this call makes, while steps go on.
   void save_between(bool in_background);
@@ -44,7 +47,9 @@ class CheckpointIo {
 
  private:
   checkpoint::RunState run_state() const;
-  SavedCheckpoint write_in_place(const WriterOf& writer);
+  enum class Tensors : uint8_t { kAll, kModels };
+  SavedCheckpoint write_in_place(const WriterOf& writer, const checkpoint::RunState& state,
+                                 Tensors which = Tensors::kAll);
   void load_all(const std::string& path);
   void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);

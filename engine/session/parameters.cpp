@@ -18,29 +18,33 @@
 
 namespace plait::session {
 
+void Parameters::draw(const plan::Parameter& p) {
+  std::vector<char> values;
+  const auto seed = static_cast<uint64_t>(c_.plan.experiment.run.seed);
+  for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
+    plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+      const auto fill = [&](int64_t at, int64_t count, void* out) {
+        session::initialize(p, seed, global + at, count, held.dtype, out, c_.plan.threads);
+      };
+      if (c_.host_visible() && !held.is_split())
+        return fill(0, n, c_.executor.address(plan::offset_by(held.at, first, held.dtype)));
+      // In pieces that are copied at once.
+      const auto piece =
+          static_cast<int64_t>(runtime::Transfers::kPiece / program::dtype_bytes(held.dtype));
+      for (int64_t at = 0; at < n; at += piece) {
+        const int64_t count = std::min(piece, n - at);
+        values.resize(program::bytes_of(count, held.dtype));
+        fill(at, count, values.data());
+        write_block(c_.executor, held, first + at, count, values.data());
+      }
+    });
+}
+
 void Parameters::initialize() {
   c_.parameters_changed();
   std::vector<char> values;
   c_.executor.sync();
-  const auto seed = static_cast<uint64_t>(c_.plan.experiment.run.seed);
-  for (const plan::Parameter& p : c_.plan.parameters)
-    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
-      plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        const auto fill = [&](int64_t at, int64_t count, void* out) {
-          session::initialize(p, seed, global + at, count, held.dtype, out, c_.plan.threads);
-        };
-        if (c_.host_visible() && !held.is_split())
-          return fill(0, n, c_.executor.address(plan::offset_by(held.at, first, held.dtype)));
-        // In pieces that are copied at once.
-        const auto piece =
-            static_cast<int64_t>(runtime::Transfers::kPiece / program::dtype_bytes(held.dtype));
-        for (int64_t at = 0; at < n; at += piece) {
-          const int64_t count = std::min(piece, n - at);
-          values.resize(program::bytes_of(count, held.dtype));
-          fill(at, count, values.data());
-          write_block(c_.executor, held, first + at, count, values.data());
-        }
-      });
+  for (const plan::Parameter& p : c_.plan.parameters) draw(p);
   for (const plan::Parameter& p : c_.plan.parameters) {
     for (const plan::StateBlocks& s : plan::local_states(c_.plan, p)) {
       if (s.initial == 0) continue;  // the arena is zero
@@ -138,6 +142,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
       fail_no_tensor(p, model, wanted, std::move(there));
     }
     starting.found(p);
+    if (!p.adapter.empty()) loaded_.emplace(p.model, p.adapter);
     conversions.add(from->find(*name)->dtype, p.shape.dtype);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
@@ -165,6 +170,7 @@ void Parameters::load_weights(const config::ModelConfig& model) {
     if (!place.entry && starting.add(p)) continue;
     if (!place.entry) fail_no_tensor(p, model, wanted, weights.names());
     starting.found(p);
+    if (!p.adapter.empty()) loaded_.emplace(p.model, p.adapter);
     load_tensor(p, place, model);
     conversions.add(place.entry->dtype, p.shape.dtype);
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "engine/checkpoint/weights.hpp"
 #include "engine/session/session_context.hpp"
@@ -17,6 +19,12 @@ class Parameters {
 
   // Gives parameters and optimizer states their initial values, or the values of model.load.
   void initialize();
+  // Gives one parameter the initial values that it was requested with.
+  void draw(const plan::Parameter& p);
+  // Whether model.load had the adapter.
+  bool loaded(const std::string& model, const std::string& adapter) const {
+    return loaded_.contains({model, adapter});
+  }
   const plan::Parameter& find(const std::string& name) const;  // throws with the nearest name
   // All of a parameter, on every rank; bytes: its size. Errors: PLAIT_ERR_INVALID for another size.
   void read(const std::string& name, void* data, uint64_t bytes);
@@ -30,6 +38,7 @@ class Parameters {
 
   SessionContext& c_;
   StepRunner& steps_;
+  std::set<std::pair<std::string, std::string>> loaded_;  // adapters: model and name
 };
 
 }  // namespace plait::session

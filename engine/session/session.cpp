@@ -113,6 +113,11 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
     parts_->parameters.initialize();
     c.state.begin_lineage();
     resume(*parts_);
+    // A checkpoint of this run has all values.
+    if (c.state.resumed_from.empty())
+      parts_->adapters.start([&](const plan::AdapterPrograms::Start& s) {
+        return !parts_->parameters.loaded(s.model, s.adapter);
+      });
   });
 }
 
@@ -122,11 +127,18 @@ Session::~Session() {
   parts_->context.ranks.disconnect();  // before the arena is freed
 }
 
-StepResult Session::step() { return parts_->steps.step(); }
+StepResult Session::step() {
+  parts_->adapters.check_not_kept("step");
+  return parts_->steps.step();
+}
 StepResult Session::step(const std::vector<HostField>& fields) {
+  parts_->adapters.check_not_kept("step");
   return parts_->steps.step(fields);
 }
-StepResult Session::run() { return Trainer(*parts_).run(); }
+StepResult Session::run() {
+  parts_->adapters.check_not_kept("run");
+  return Trainer(*parts_).run();
+}
 
 Evaluation Session::evaluate(const std::string& dataset, int64_t max_batches) {
   return parts_->evaluator.evaluate(dataset, max_batches);
@@ -147,17 +159,32 @@ TokenRunner& Session::token_runner() {
   return *parts_->tokens;
 }
 Profile Session::profile(const ProfileSettings& settings) {
+  parts_->adapters.check_not_kept("profile");
   return session::profile(*parts_, settings);
 }
 void Session::cancel() { parts_->context.cancelled.store(true, std::memory_order_relaxed); }
 
 std::string Session::save(const std::string& path) { return parts_->checkpoints.save(path); }
+std::string Session::save_model(const std::string& folder, const std::string& experiment) {
+  return parts_->checkpoints.save_model(folder, experiment);
+}
 void Session::load(const std::string& path) {
   parts_->checkpoints.load(path);
+  parts_->adapters.forget();
   parts_->evaluator.forget();
 }
 void Session::load_parameters(const std::string& path) {
   parts_->checkpoints.load_parameters(path);
+  parts_->adapters.forget();
+  parts_->evaluator.forget();
+}
+
+void Session::merge(bool keep) {
+  parts_->adapters.merge(keep);
+  parts_->evaluator.forget();
+}
+void Session::unmerge() {
+  parts_->adapters.unmerge();
   parts_->evaluator.forget();
 }
 

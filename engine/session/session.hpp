@@ -45,6 +45,10 @@ class Session {
   void load(const std::string& path);
   void load_parameters(const std::string& path);  // only parameters and their step
 
+  void merge(bool keep);  // see adapters.hpp
+  void unmerge();
+  std::string save_model(const std::string& folder, const std::string& experiment);
+
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);
   View view(const std::string& name, const ViewRequest& request);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/session/adapters.hpp"
 #include "engine/session/checkpoint_io.hpp"
 #include "engine/session/evaluator.hpp"
 #include "engine/session/parameters.hpp"
@@ -21,6 +22,7 @@ struct SessionParts {
         steps(context),
         evaluator(context, steps),
         parameters(context, steps),
+        adapters(context, steps, parameters),
         checkpoints(context, steps) {
     if (context.plan.generation.slots > 0) tokens.emplace(context, steps);
   }
@@ -29,6 +31,7 @@ struct SessionParts {
   StepRunner steps;
   Evaluator evaluator;
   Parameters parameters;
+  Adapters adapters;
   std::optional<TokenRunner> tokens;  // only of a plan that generates
   CheckpointIo checkpoints;           // last: its thread must end before the others
 };

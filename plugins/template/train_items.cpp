@@ -54,6 +54,16 @@ Value wrap(Builder&, const Options&, const PeftTarget&) {
   unimplemented("PEFT method 'template.peft'", "wrap()");
 }
 
+// The weight and bias with which the model alone computes the same; leave it out if there are none.
+Merged merge(Builder&, const Options&, const PeftTarget&, Merged) {
+  unimplemented("PEFT method 'template.peft'", "merge()");
+}
+
+// Initial values that follow from the weight; leave it out if there are none.
+std::vector<PeftStart> start(Builder&, const Options&, const PeftTarget&) {
+  unimplemented("PEFT method 'template.peft'", "start()");
+}
+
 }  // namespace
 
 void add_train_items(const Host& host) {
@@ -63,8 +73,8 @@ void add_train_items(const Host& host) {
       "template.schedule", "how the learning rate changes, in one line", kScheduleOptions);
   static const auto dataset = plait::dataset<Dataset>(
       "template.dataset", "what the samples are, in one line", kDatasetOptions);
-  static const auto peft = plait::peft<wrap>("template.peft", "what the method does, in one line",
-                                             PLAIT_PEFT_PRODUCT, kPeftOptions);
+  static const auto peft = plait::peft<wrap, merge, start>(
+      "template.peft", "what the method does, in one line", PLAIT_PEFT_PRODUCT, kPeftOptions);
   host.add(optimizer);
   host.add(schedule);
   host.add(dataset);

@@ -6,12 +6,15 @@ written here. Every parameter of an adapter starts at a drawn value, so that eac
 Case `peft.NAME` has the attribute `adapters`, the [[model.adapters]] entries of Plait, and holds the
 initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before its update,
 `grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
-PARAMETER is Plait's full name. Case `peft` holds what all share.
+PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the first batch then; and
+`merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible. Case
+`peft` holds what all share.
 
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
 """
 
 import argparse
+import copy
 import pathlib
 import sys
 
@@ -55,6 +58,10 @@ class Bitfit(Mlp):
             x = F.relu(x) if layer < 3 else x
         return x
 
+    def merged(self):
+        return {f"linear{i}.bias": getattr(self, f"layer{i}").bias + getattr(self, f"change{i}")
+                for i in (1, 2, 3)}
+
 
 class Bottleneck(Mlp):
     """Behind the second linear layer, before its ReLU."""
@@ -86,18 +93,22 @@ class Stacked(Mlp):
         changed = F.linear(x * self.factor, self.layer3.weight, self.layer3.bias)
         return changed + F.linear(F.linear(x, self.a), self.b) * (3 / 2)
 
+    def merged(self):
+        return {"linear3.weight": self.layer3.weight * self.factor + self.b @ self.a * (3 / 2)}
+
 
 def fresh(*shape):
     return torch.nn.Parameter(torch.zeros(*shape, dtype=torch.float64))
 
 
-def lora_names(model):
+def lora_names(model, method):
     """Plait's names of the adapter's parameters."""
     names = {}
     for name, p in model.named_parameters():
         if "lora_" in name:
             layer, factor = name.split("layer")[1][0], name.split("lora_")[1][0].lower()
-            names[f"model.linear{layer}.weight.lora.{factor}"] = p
+            factor = "magnitude" if factor == "m" else factor
+            names[f"model.linear{layer}.weight.{method}.{factor}"] = p
     return names
 
 
@@ -105,10 +116,11 @@ def lora(initial, **options):
     layers = options.pop("layers")
     config = LoraConfig(target_modules=[f"layer{i}" for i in layers], **options)
     model = get_peft_model(Mlp(initial), config)
-    entry = dict(type="lora", match=[f"model.linear{i}.weight" for i in layers],
+    method = "dora" if options.get("use_dora") else "lora"
+    entry = dict(type=method, match=[f"model.linear{i}.weight" for i in layers],
                  rank=options["r"], alpha=float(options["lora_alpha"]),
                  rslora=options.get("use_rslora", False))
-    return model, lora_names(model), [entry]
+    return model, lora_names(model, method), [entry]
 
 
 def ia3(initial):
@@ -149,6 +161,7 @@ def stacked(initial):
 CASES = {
     "lora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5),
     "rslora": lambda i: lora(i, layers=(2,), r=2, lora_alpha=3, use_rslora=True),
+    "dora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5, use_dora=True),
     "ia3": ia3,
     "bitfit": bitfit,
     "bottleneck": bottleneck,
@@ -169,13 +182,28 @@ def make():
         draws = Inputs(7)
         tensors = {}
         for name, p in sorted(names.items()):
-            about = 1.0 if name.endswith("factor") else 0.0
+            about = 1.0 if name.endswith(("factor", "magnitude")) else 0.0
             p.data = torch.tensor(about + draws.normal(*p.shape, scale=0.25))
             tensors[f"init.{name}"] = p.detach().clone()
         tensors |= train(model, list(names.values()), data)
         tensors |= {f"final.{name}": p.detach().clone() for name, p in names.items()}
+        tensors["output"] = model(torch.tensor(data["x"][0])).detach()
+        tensors |= {f"merged.model.{name}": p.detach().clone() for name, p in merged(model).items()}
         golden.add(f"peft.{case}", {"adapters": entries}, tensors)
     return golden
+
+
+def merged(model):
+    """All parameters of the model alone, by Plait's names within it; none if it cannot be merged."""
+    if hasattr(model, "merge_and_unload"):
+        plain, changed = copy.deepcopy(model).merge_and_unload(), {}
+    elif hasattr(model, "merged"):
+        plain, changed = model, model.merged()
+    else:
+        return {}
+    own = {f"linear{i}.{part}": getattr(getattr(plain, f"layer{i}"), part)
+           for i in (1, 2, 3) for part in ("weight", "bias")}
+    return own | changed
 
 
 def train(model, parameters, data):

@@ -1,5 +1,9 @@
-// PEFT methods on every kind of grid: the losses of one rank, and a model that stays as it is.
+// PEFT methods on every kind of grid: the losses of one rank, and a model that stays as it is; what
+// they changed merged into it, and taken back.
+#include <plait/adapters.hpp>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tests/parallel/layouts.hpp"
 
@@ -40,6 +44,36 @@ type = "bitfit"
 match = ["*.weight"]
 )";
 
+// Methods that can be merged, several on one weight.
+constexpr char kMerged[] = R"(
+[[model.adapters]]
+type = "lora"
+match = ["*.attn.*.weight", "*.mlp.*.weight"]
+exclude = ["*.attn.k.weight"]
+rank = 3
+alpha = 6
+[[model.adapters]]
+type = "ia3"
+match = ["*.attn.v.weight"]
+[[model.adapters]]
+type = "ia3"
+name = "inner"
+match = ["*.mlp.down.weight"]
+on = "input"
+[[model.adapters]]
+type = "dora"
+match = ["*.attn.k.weight", "*.attn.out.weight", "*.mlp.down.weight"]
+rank = 2
+)";
+// A GPT-2's table is also its head.
+constexpr char kMergedTables[] = R"(
+[[model.adapters]]
+type = "lora"
+name = "table"
+match = ["model.ids.weight", "model.head.weight"]
+rank = 2
+)";
+
 std::vector<Layout> layouts() {
   std::vector<Layout> all{
       {1, 1, 1, 0, "1f1b", 1, 4, "layer"},
@@ -57,7 +91,8 @@ std::vector<Layout> layouts() {
 }
 
 bool is_adapter(const std::string& parameter) {
-  for (const char* name : {".lora.", ".table.", ".ia3.", ".inner.", ".bottleneck.", ".bitfit."})
+  for (const char* name :
+       {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.", ".bitfit."})
     if (parameter.find(name) != std::string::npos) return true;
   return false;
 }
@@ -92,6 +127,54 @@ void check_grids(const std::string& toml, const std::string& compute, double tol
   }
 }
 
+double evaluated(plait::Session& session) {
+  return nlohmann::json::parse(session.evaluate("eval")).at("loss").get<double>();
+}
+
+// Steps, then a merge, which goes into a checkpoint of `saved` if given, and back. norms: the loss
+// before, merged, behind it, and of a model whose adapters are merged for good.
+Body train_and_merge(int steps) {
+  return [steps](uint32_t rank, plait::Session& session, Outcome& o) {
+    train(steps)(rank, session, o);
+    o.norms = {evaluated(session)};
+    plait::merge(session);
+    o.norms.push_back(evaluated(session));
+    for (const auto& [name, before] : o.weights)
+      if (name.find("attn.out.weight") != std::string::npos && !is_adapter(name))
+        CHECK(weights_of(session).at(name) != before);
+    plait::unmerge(session);
+    o.norms.push_back(evaluated(session));
+    CHECK(weights_of(session) == o.weights);
+    plait::merge(session, PLAIT_MERGE_FINAL);
+    session.step();
+    o.norms.push_back(evaluated(session));
+  };
+}
+
+// tolerance: of the merged model, relative.
+void check_merges(const std::string& toml, const std::vector<std::string>& overrides,
+                  double tolerance) {
+  JobSpec job_spec{toml, {"batch.eval=8"}, {}, {}};
+  job_spec.overrides.insert(job_spec.overrides.end(), overrides.begin(), overrides.end());
+  Weights initial;
+  for (Layout layout : layouts()) {
+    CAPTURE(layout.text());
+    if (initial.empty()) layout = Layout{};
+    const auto got = run(on(job_spec, layout), layout.ranks(), train_and_merge(4));
+    for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+    if (initial.empty()) initial = got[0].initial;
+    for (const Outcome& o : got) {
+      // Also what follows from weights.
+      CHECK(o.initial == initial);
+      CHECK(o.norms[1] == doctest::Approx(o.norms[0]).epsilon(tolerance));
+      CHECK(o.norms[2] == o.norms[0]);
+      CHECK(o.norms[3] != o.norms[0]);
+      CHECK(o.norms == got[0].norms);
+      CHECK(o.arena == o.planned);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_SUITE("adapters") {
@@ -107,5 +190,23 @@ TEST_SUITE("adapters") {
   TEST_CASE("in bf16") {
     const Folder folder;
     check_grids(llama_model(folder), "bf16", 2e-2, 10);
+  }
+  TEST_CASE("merged into a Llama on every grid, and taken back") {
+    const Folder folder;
+    const std::string toml = llama_model(folder) + kMerged + kMergedTables;
+    check_merges(toml, {"precision.compute=f64"}, 1e-12);
+    check_merges(toml, {"precision.compute=f32"}, 1e-5);
+    check_merges(toml, {"precision.compute=bf16"}, 2e-2);
+    check_merges(toml, {"precision.compute=bf16", "precision.split_master=true"}, 2e-2);
+  }
+  TEST_CASE("merged into a GPT-2, whose table is also its head") {
+    const Folder folder;
+    const std::string model = gpt2_model(folder) + kMerged;
+    check_merges(model + kBiases, {"precision.compute=f64"}, 1e-12);
+    const auto refused =
+        run({model + kMergedTables, {"batch.eval=8"}, {}, {}}, 1,
+            [](uint32_t, plait::Session& session, Outcome&) { plait::merge(session); });
+    CHECK(refused[0].code == PLAIT_ERR_CONFIG);
+    CHECK(refused[0].error.find("is read by 'model.head' as well") != std::string::npos);
   }
 }

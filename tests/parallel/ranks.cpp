@@ -87,7 +87,7 @@ std::string plan_of(const JobSpec& job_spec, uint32_t ranks) {
   return Planned(job_spec, "/nobody", 0, ranks).plan.describe();
 }
 
-namespace {
+namespace {}  // namespace
 
 Weights weights_of(const plait::Session& session) {
   Weights weights;
@@ -113,8 +113,6 @@ Weights weights_of(const plait::Session& session) {
   }
   return weights;
 }
-
-}  // namespace
 
 Body train(int n) {
   return [n](uint32_t, plait::Session& session, Outcome& outcome) {

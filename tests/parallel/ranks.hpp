@@ -43,6 +43,9 @@ struct JobSpec {
 };
 std::vector<Outcome> run(const JobSpec& job_spec, uint32_t ranks, const Body& body);
 
+// All parameters, whole.
+Weights weights_of(const plait::Session& session);
+
 // Initial weights, n steps; then weights and an evaluation.
 Body train(int n);
 

@@ -13,10 +13,15 @@ Value change(const Builder& b, const PeftTarget& t) {
 Value wrap(Builder& b, const Options&, const PeftTarget& t) {
   return t.has_bias() ? t.output + change(b, t) : t.output;
 }
+
+Merged merge(Builder& b, const Options&, const PeftTarget& t, Merged m) {
+  if (t.has_bias()) m.bias = m.bias + change(b, t);
+  return m;
+}
 }  // namespace
 
 PLAIT_PLUGIN("peft-bitfit", "0.1.0", "Apache-2.0", "Changes of biases") {
-  static const auto bitfit = peft<wrap>(
+  static const auto bitfit = peft<wrap, merge>(
       "bitfit", "changes the biases of products, whose weights `match` names", PLAIT_PEFT_PRODUCT);
   host.add(bitfit);
 }

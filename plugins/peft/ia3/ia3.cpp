@@ -24,10 +24,20 @@ Value wrap(Builder& b, const Options& o, const PeftTarget& t) {
   return t.output +
          b.op("matmul", {t.input * (l - 1.0), t.weight}, {attr("transpose_b", t.out_in)});
 }
+
+// Along the outputs or inputs of the weight, whichever dimension these are.
+Merged merge(Builder& b, const Options& o, const PeftTarget& t, Merged m) {
+  const Value l = factor(b, o, t);
+  const bool output = o.text("on") == "output";
+  const uint32_t dim = output ? t.out_dim() : t.in_dim();
+  const auto along = [&](Value v) { return dim == 1 ? v : b.reshape(v, {b.shape(v).last(), 1}); };
+  if (!output) return {m.weight + t.weight * along(l - 1.0), m.bias};
+  return {m.weight * along(l), t.has_bias() ? m.bias * l : m.bias};
+}
 }  // namespace
 
 PLAIT_PLUGIN("peft-ia3", "0.1.0", "Apache-2.0", "Learned factors of activations") {
-  static const auto ia3 =
-      peft<wrap>("ia3", "multiplies outputs or inputs of products", PLAIT_PEFT_PRODUCT, kIa3);
+  static const auto ia3 = peft<wrap, merge>("ia3", "multiplies outputs or inputs of products",
+                                            PLAIT_PEFT_PRODUCT, kIa3);
   host.add(ia3);
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include <plait/adapters.h>
 #include <plait/data.h>
 #include <plait/generate.h>
 #include <plait/view.h>
@@ -210,6 +211,11 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
        [=](Output&) { return plait_session_load(s, "/nonexistent/checkpoint"); }},
       {"plait_session_load_parameters", "no such folder",
        [=](Output&) { return plait_session_load_parameters(s, "/nonexistent/checkpoint"); }},
+      {"plait_session_merge", "no adapters", [=](Output&) { return plait_session_merge(s, 0); }},
+      {"plait_session_unmerge", "nothing is merged",
+       [=](Output&) { return plait_session_unmerge(s); }},
+      {"plait_session_save_model", "a folder that nobody can make",
+       [=](Output&) { return plait_session_save_model(s, "/proc/nonexistent/checkpoint"); }},
       {"plait_session_describe", "no session",
        [](Output& o) { return plait_session_describe(nullptr, o.as<plait_text*>()); }},
       {"plait_session_read", "no such parameter",

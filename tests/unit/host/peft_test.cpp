@@ -1,5 +1,8 @@
-// Adapters compared with the peft library and PyTorch in float64 (tests/golden/golden_peft.py).
+// Adapters, and models that they are merged into, compared with the peft library and PyTorch in float64 (tests/golden/golden_peft.py).
+#include <plait/adapters.h>
 #include <nlohmann/json.hpp>
+
+#include <cmath>
 
 #include "tests/unit/host/host.hpp"
 #include "tests/unit/support/golden_file.hpp"
@@ -63,6 +66,78 @@ plait_step_result step(const Run& run, std::vector<float>& x, std::vector<int32_
   return r;
 }
 
+// What the model makes of the first batch.
+std::vector<double> predict(const Run& run, const std::vector<double>& all_x) {
+  std::vector<float> x(all_x.begin(), all_x.begin() + 78);
+  int64_t x_shape[2] = {6, 13};
+  plait_dl_tensor dx{x.data(), {1, 0}, 2, {2, 32, 1}, x_shape, nullptr, 0};
+  const plait_feed feed{sizeof(plait_feed), "x", &dx};
+  std::vector<double> out(30);
+  host::check(plait_session_predict(run.session(), &feed, 1, "output", out.data(),
+                                    out.size() * sizeof(double)));
+  return out;
+}
+
+void check_close(const std::vector<double>& found, const std::vector<double>& expected,
+                 double epsilon) {
+  REQUIRE(found.size() == expected.size());
+  for (size_t k = 0; k < expected.size(); ++k)
+    CHECK(found[k] == doctest::Approx(expected[k]).epsilon(epsilon));
+}
+
+// The parameters of the model and its adapters, in this order.
+std::vector<std::vector<double>> read_all(const Run& run, const GoldenFile& golden,
+                                          const std::string& name,
+                                          const std::vector<std::string>& adapters) {
+  std::vector<std::vector<double>> all;
+  for (const auto& [own, stored] : base())
+    all.push_back(read(run, own, golden.values(stored).size()));
+  for (const std::string& p : adapters)
+    all.push_back(read(run, p, golden.values(name + "/final." + p).size()));
+  return all;
+}
+
+// Merged, the model alone gives the same outputs, with the weights that the library makes; taken
+// back, all bits are as before.
+void check_merge(const Run& run, const GoldenFile& golden, const std::string& name,
+                 const json& attributes, const std::vector<std::string>& adapters) {
+  const auto x = golden.values("peft/x"), output = golden.values(name + "/output");
+  check_close(predict(run, x), output, 1e-11);
+  std::vector<std::string> merged;
+  for (const std::string tensor : attributes["tensors"])
+    if (tensor.starts_with("merged.")) merged.push_back(tensor.substr(7));
+  if (merged.empty()) {
+    const auto failure =
+        host::failure_of([&] { host::check(plait_session_merge(run.session(), 0)); });
+    CHECK(failure.code == PLAIT_ERR_CONFIG);
+    CHECK(failure.text.find("cannot be merged") != std::string::npos);
+    return;
+  }
+  const auto before = read_all(run, golden, name, adapters);
+  host::check(plait_session_merge(run.session(), 0));
+  CHECK(read_all(run, golden, name, adapters) != before);
+  for (const std::string& p : merged) {
+    CAPTURE(p);
+    const auto expected = golden.values(name + "/merged." + p);
+    check_close(read(run, p, expected.size()), expected, 1e-11);
+  }
+  check_close(predict(run, x), output, 1e-11);
+  for (const auto call :
+       {+[](plait_session* s) { return plait_session_merge(s, 0); },
+        +[](plait_session* s) { return plait_session_step(s, nullptr, 0, nullptr); }})
+    CHECK(host::failure_of([&] { host::check(call(run.session())); }).code == PLAIT_ERR_STATE);
+  host::check(plait_session_unmerge(run.session()));
+  CHECK(read_all(run, golden, name, adapters) == before);
+  CHECK(host::failure_of([&] { host::check(plait_session_unmerge(run.session())); }).code ==
+        PLAIT_ERR_STATE);
+  // For good: nothing to take back, and the adapters can be merged again, which changes little.
+  host::check(plait_session_merge(run.session(), PLAIT_MERGE_FINAL));
+  CHECK(host::failure_of([&] { host::check(plait_session_unmerge(run.session())); }).code ==
+        PLAIT_ERR_STATE);
+  host::check(plait_session_merge(run.session(), PLAIT_MERGE_FINAL));
+  check_close(predict(run, x), output, 1e-11);
+}
+
 template <class F>
 void for_each_case(const GoldenFile& golden, F&& f) {
   for (const auto& [name, text] : golden.header().metadata)
@@ -115,7 +190,53 @@ TEST_CASE("20 steps with every PEFT method follow the peft library in float64") 
         const auto expected = golden.values(stored);
         CHECK(read(run, own, expected.size()) == expected);
       }
+      check_merge(run, golden, name, attributes, adapters);
     });
+}
+
+TEST_CASE("several adapters of one weight, in any order, merge into the same function") {
+  const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const json match = {"model.linear2.weight"};
+  const json lora = {{"type", "lora"}, {"match", match}, {"rank", 2}},
+             dora = {{"type", "dora"}, {"match", match}, {"rank", 2}},
+             output = {{"type", "ia3"}, {"name", "out"}, {"match", match}},
+             input = {{"type", "ia3"}, {"name", "in"}, {"match", match}, {"on", "input"}},
+             bias = {{"type", "bitfit"}, {"match", match}};
+  std::vector<double> x(78);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+  std::vector<float> fed(x.begin(), x.end());
+  std::vector<int32_t> target{0, 1, 2, 3, 4, 0};
+  const std::vector<std::vector<json>> orders{{lora, output, bias}, {bias, output, lora},
+                                              {bias, dora},         {lora, dora, input},
+                                              {dora, lora, output}, {output, input, dora, bias}};
+  for (const auto& adapters : orders) {
+    CAPTURE(json(adapters).dump());
+    const Run run(experiment(json(adapters), adamw, ""));
+    for (int i = 0; i < 4; ++i) step(run, fed, target);
+    const auto before = predict(run, x);
+    const auto weight = read(run, "model.linear2.weight", 77);
+    host::check(plait_session_merge(run.session(), 0));
+    check_close(predict(run, x), before, 1e-12);
+    CHECK(read(run, "model.linear2.weight", 77) != weight);
+    host::check(plait_session_unmerge(run.session()));
+    CHECK(predict(run, x) == before);
+  }
+}
+
+TEST_CASE("DoRA starts with the norms of the rows, and changes nothing") {
+  const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const json dora = {{"type", "dora"}, {"match", {"model.linear*.weight"}}};
+  const Run plain(experiment(json::array(), adamw, "")),
+      run(experiment(json::array({dora}), adamw, ""));
+  const auto weight = read(run, "model.linear2.weight", 77);
+  const auto magnitude = read(run, "model.linear2.weight.dora.magnitude", 7);
+  for (size_t row = 0; row < 7; ++row) {
+    double sum = 0;
+    for (size_t k = 0; k < 11; ++k) sum += weight[row * 11 + k] * weight[row * 11 + k];
+    CHECK(magnitude[row] == doctest::Approx(std::sqrt(sum)).epsilon(1e-14));
+  }
+  std::vector<double> x(78, 0.25);
+  check_close(predict(run, x), predict(plain, x), 1e-13);
 }
 
 TEST_CASE("patterns that match nothing are problems of their keys") {

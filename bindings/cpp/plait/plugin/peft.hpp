@@ -1,11 +1,13 @@
-// plait/plugin/peft.hpp - PEFT methods made of a C++ function.
+// plait/plugin/peft.hpp - PEFT methods made of C++ functions.
 #pragma once
 
 #include <plait/peft.h>
 #include <plait/plugin/items.hpp>
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace plait {
 inline namespace authoring {
@@ -31,6 +33,20 @@ struct PeftTarget {
 
 // Returns what is read instead of target.output.
 using WrapPeft = Value (*)(Builder&, const Options&, const PeftTarget&);
+
+// The weight and bias as the adapters before have made them; becomes what they are to be. A bias
+// with the id 0 is none.
+struct Merged {
+  Value weight, bias;
+};
+using MergePeft = Merged (*)(Builder&, const Options&, const PeftTarget&, Merged);
+
+// A parameter that the builder returned, and what it starts with.
+struct PeftStart {
+  Value parameter, value;
+};
+using StartPeft = std::vector<PeftStart> (*)(Builder&, const Options&, const PeftTarget&);
+
 namespace detail {
 inline PeftTarget target_of(plait_builder* b, const plait_peft_target& t) {
   return {t.name,        t.what,      t.out_in != 0, {b, t.input}, {b, t.output},
@@ -38,8 +54,9 @@ inline PeftTarget target_of(plait_builder* b, const plait_peft_target& t) {
 }
 }  // namespace detail
 
-// targets: sum of PLAIT_PEFT_*.
-template <WrapPeft Wrap>
+// targets: sum of PLAIT_PEFT_*. Merge nullptr: the adapter cannot be merged. Start nullptr: no
+// initial value depends on the weight.
+template <WrapPeft Wrap, MergePeft Merge = nullptr, StartPeft Start = nullptr>
 plait_peft_item peft(const char* name, const char* help, uint32_t targets,
                      std::span<const plait_option> options = {}) {
   plait_peft_item item{};
@@ -56,6 +73,27 @@ plait_peft_item peft(const char* name, const char* help, uint32_t targets,
       *output = Wrap(builder, Options(o), detail::target_of(b, *t)).id;
     });
   };
+  if constexpr (Merge != nullptr)
+    item.merge = [](plait_builder* b, const plait_options* o, const plait_peft_target* t,
+                    plait_value* weight, plait_value* bias) -> plait_error* {
+      return detail::guard(detail::maker(b), [&] {
+        Builder builder(b);
+        const Merged merged =
+            Merge(builder, Options(o), detail::target_of(b, *t), {{b, *weight}, {b, *bias}});
+        *weight = merged.weight.id;
+        *bias = merged.bias.id;
+      });
+    };
+  if constexpr (Start != nullptr)
+    item.start = [](plait_builder* b, const plait_options* o, const plait_peft_target* t,
+                    plait_peft_start* starts, uint32_t* n) -> plait_error* {
+      return detail::guard(detail::maker(b), [&] {
+        Builder builder(b);
+        const std::vector<PeftStart> all = Start(builder, Options(o), detail::target_of(b, *t));
+        *n = static_cast<uint32_t>(std::min<size_t>(all.size(), PLAIT_PEFT_MAX_STARTS));
+        for (uint32_t i = 0; i < *n; ++i) starts[i] = {all[i].parameter.id, all[i].value.id};
+      });
+    };
   return item;
 }
 

@@ -1,0 +1,101 @@
+#include "engine/session/adapters.hpp"
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plan/layout.hpp"
+#include "engine/program/op_def.hpp"
+#include "engine/session/block_access.hpp"
+
+namespace plait::session {
+
+void Adapters::start(const std::function<bool(const plan::AdapterPrograms::Start&)>& wanted) {
+  for (const plan::AdapterPrograms::Start& s : c_.plan.adapters.starts) {
+    const plan::EntryPoint* entry = c_.plan.find_entry_point(s.entry_point);
+    if (!entry || !wanted(s)) continue;
+    c_.parameters_changed();
+    for (const auto& group : c_.executor.launches(*entry)) c_.executor.launch(group);
+  }
+  c_.executor.sync();
+}
+
+void Adapters::check_can_merge() const {
+  const auto& models = c_.plan.experiment.models;
+  if (std::all_of(models.begin(), models.end(), [](const auto& m) { return m.adapters.empty(); }))
+    fail_config(
+        "[session] merge: the experiment has no adapters; expected [[model.adapters]] to merge");
+  if (!c_.plan.adapters.refused.empty())
+    fail_config("[session] merge: " + c_.plan.adapters.refused);
+  check_not_kept("merge");
+}
+
+void Adapters::check_not_kept(const char* call) const {
+  if (merged_)
+    fail(PLAIT_ERR_STATE,
+         std::string("[session] ") + call +
+             ": the adapters are merged, and a copy of what they changed is kept; call "
+             "plait_session_unmerge() first, or merge with PLAIT_MERGE_FINAL, which keeps none");
+}
+
+bool Adapters::changes(size_t i) const {
+  const std::vector<size_t>& merged = c_.plan.adapters.merged;
+  return !c_.plan.parameters[i].adapter.empty() ||
+         std::find(merged.begin(), merged.end(), i) != merged.end();
+}
+
+void Adapters::keep() {
+  for (size_t i = 0; i < c_.plan.parameters.size(); ++i) {
+    if (!changes(i)) continue;
+    const plan::Parameter& p = c_.plan.parameters[i];
+    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
+      const int64_t n = topology::elements(held.box);
+      const uint64_t bytes = program::bytes_of(n, held.dtype);
+      kept_.emplace_back(held, with_memory("session", "keep a copy of the parameter", p.name, bytes,
+                                           [&] { return std::vector<char>(bytes); }));
+      read_block(c_.executor, held, 0, n, kept_.back().second.data());
+    }
+  }
+}
+
+void Adapters::put_back() {
+  for (const auto& [block, bytes] : kept_)
+    write_block(c_.executor, block, 0, topology::elements(block.box), bytes.data());
+  c_.executor.sync();
+}
+
+void Adapters::merge(bool kept) {
+  check_can_merge();
+  steps_.drain();
+  c_.on_all_ranks("merging adapters", [&] {
+    kept_.clear();
+    c_.executor.sync();
+    if (kept) keep();
+    c_.state.modified();
+    c_.parameters_changed();
+    if (const plan::EntryPoint* entry = c_.plan.find_entry_point(plan::kMergeAdapters))
+      for (const auto& group : c_.executor.launches(*entry)) c_.executor.launch(group);
+    c_.executor.sync();
+    for (const plan::Parameter& p : c_.plan.parameters)
+      if (!p.adapter.empty()) parameters_.draw(p);
+    start([](const auto&) { return true; });
+    merged_ = kept;
+  });
+}
+
+void Adapters::unmerge() {
+  if (!merged_)
+    fail(PLAIT_ERR_STATE,
+         "[session] unmerge: no merge is kept; merge without PLAIT_MERGE_FINAL keeps what it "
+         "changes, until a checkpoint is loaded");
+  steps_.drain();
+  c_.on_all_ranks("unmerging adapters", [&] {
+    c_.state.modified();
+    c_.parameters_changed();
+    put_back();
+    forget();
+  });
+}
+
+}  // namespace plait::session

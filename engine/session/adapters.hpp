@@ -1,0 +1,51 @@
+// The adapters of a session: initial values that depend on weights, and their changes merged into
+// the model and taken back.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/plan/layout.hpp"
+#include "engine/session/parameters.hpp"
+#include "engine/session/session_context.hpp"
+#include "engine/session/step_runner.hpp"
+
+namespace plait::session {
+
+// Owner thread only; every rank makes the same calls in the same order.
+class Adapters {
+ public:
+  Adapters(SessionContext& context, StepRunner& steps, Parameters& parameters)
+      : c_(context), steps_(steps), parameters_(parameters) {}
+
+  // Launches start() of the adapters for which `wanted` says so. Part of a call of all ranks.
+  void start(const std::function<bool(const plan::AdapterPrograms::Start&)>& wanted);
+
+  // Writes the changes of all adapters into the model; the adapters start anew. keep: unmerge() can
+  // take it back. Errors: PLAIT_ERR_CONFIG without adapters, or with one that cannot be merged;
+  // PLAIT_ERR_STATE while a merge is kept; PLAIT_ERR_MEMORY for the copy, which is made first.
+  void merge(bool keep);
+  // Every byte is what it was before the merge. Errors: PLAIT_ERR_STATE where none is kept.
+  void unmerge();
+  // Before `call`, which changes what unmerge() would put back. Errors: PLAIT_ERR_STATE while a
+  // merge is kept.
+  void check_not_kept(const char* call) const;
+  // All parameters are replaced: nothing is left to take back.
+  void forget() { kept_.clear(), merged_ = false; }
+
+ private:
+  void check_can_merge() const;
+  bool changes(size_t parameter) const;
+  void keep();
+  void put_back();
+
+  SessionContext& c_;
+  StepRunner& steps_;
+  Parameters& parameters_;
+  bool merged_ = false;  // and kept
+  std::vector<std::pair<plan::LocalBlock, std::vector<char>>> kept_;
+};
+
+}  // namespace plait::session

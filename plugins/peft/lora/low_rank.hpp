@@ -1,0 +1,74 @@
+// What LoRA and DoRA share: a change of a weight that is a product of two small matrices.
+#pragma once
+
+#include <plait/plugin.hpp>
+
+#include <cmath>
+
+#include "plugins/support/functions.hpp"
+
+namespace plait::low_rank {
+
+constexpr plait_option kOptions[] = {
+    at_least(opt_int("rank", "8", "rank of the change, r: it is a product of two factors"), 1),
+    opt_real("alpha", "8.0", "the change is multiplied by alpha / rank"),
+    opt_bool("rslora", "false", "by alpha / sqrt(rank) instead (Kalajdzievski 2023)"),
+    below(at_least(opt_real("dropout", "0.0",
+                            "probability that an input of the change is 0; none of a table"),
+                   0),
+          1),
+    opt_choice("init", "\"kaiming\"", "kaiming|gaussian",
+               "initial values of the first factor: uniform in ±1/sqrt(inputs), or normal with "
+               "deviation 1/rank; the second one starts at 0, of a table the first"),
+};
+
+inline double scale_of(const Options& o) {
+  const auto rank = static_cast<double>(o.integer("rank"));
+  return o.real("alpha") / (o.flag("rslora") ? std::sqrt(rank) : rank);
+}
+
+// The factors of a change. Of a product: a (r,I), b (O,r), the change of W is b·a. Of a table
+// (V,C): a (V,r), b (C,r), the change is a·bᵀ; there a starts at 0 and b does not, so that rows
+// which no sample names stay.
+struct Factors {
+  Value a, b;
+};
+
+inline Factors factors(const Builder& b, const Options& o, const PeftTarget& t) {
+  const Shape weight = b.shape(t.weight);
+  const int64_t rank = o.integer("rank");
+  if (t.what == PLAIT_PEFT_LOOKUP)
+    return {b.parameter("a", Shape({weight.dims[0], rank}), Init::constant(0), t.shard_along(0, 0),
+                        t.shard_unit),
+            b.parameter("b", Shape({weight.dims[1], rank}), Init::normal(0, 1))};
+  const int64_t in = weight.dims[t.in_dim()], out = weight.dims[t.out_dim()];
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  const Init start = o.text("init") == "gaussian" ? Init::normal(0, 1 / static_cast<double>(rank))
+                                                  : Init::uniform(-bound, bound);
+  return {b.parameter("a", Shape({rank, in}), start, t.shard_along(t.in_dim(), 1), t.shard_unit),
+          b.parameter("b", Shape({out, rank}), Init::constant(0), t.shard_along(t.out_dim(), 0),
+                      t.shard_unit)};
+}
+
+// The change of the weight, scaled, in its dims.
+inline Value change(const Builder& b, const Options& o, const PeftTarget& t, const Factors& f) {
+  Value product;
+  if (t.what == PLAIT_PEFT_LOOKUP)
+    product = b.op("matmul", {f.a, f.b}, {attr("transpose_b", true)});
+  else if (t.out_in)
+    product = b.op("matmul", {f.b, f.a});
+  else
+    product = b.op("matmul", {f.a, f.b}, {attr("transpose_a", true), attr("transpose_b", true)});
+  return product * scale_of(o);
+}
+
+// What it adds to the output for these inputs x, rows of a table or numbers: scale · (x·aᵀ)·bᵀ.
+inline Value added(const Builder& b, const Options& o, const PeftTarget& t, const Factors& f,
+                   Value x) {
+  const Value inner = t.what == PLAIT_PEFT_LOOKUP
+                          ? b.op("gather", {f.a, x})
+                          : b.op("matmul", {x, f.a}, {attr("transpose_b", true)});
+  return b.op("matmul", {inner, f.b}, {attr("transpose_b", true)}) * scale_of(o);
+}
+
+}  // namespace plait::low_rank
