@@ -31,7 +31,8 @@ extern "C" {
  * its name and the reason; PLAIT_ERR_STATE when a merge is kept already; PLAIT_ERR_MEMORY for the
  * copy; PLAIT_ERR_INVALID for other flags: the session is unchanged. PLAIT_ERR_PEER; a code of the
  * device: close the session. [thread: owner; blocks: yes] */
-PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_merge(plait_session *session, uint32_t flags);
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_merge(plait_session *session,
+                                                                     uint32_t flags);
 
 /* Puts back every byte of weights, biases and adapters as it was before plait_session_merge(); what
  * was written to them since is lost.
@@ -45,7 +46,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_unmerge(plait_ses
  * patterns that then match nothing: it can be evaluated, generate, be exported, and start another
  * run (model.load), but not be resumed.
  * Errors: as plait_session_save(). [thread: owner; blocks: yes] */
-PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_model(plait_session *session, const char *path);
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_model(plait_session *session,
+                                                                          const char *path);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-// A rule that makes parameters of parameters on demand: adapters merged into weights, initial values
-// that depend on weights.
+// A rule that makes parameters of parameters on demand: adapters merged into weights, initial
+// values that depend on weights.
 //
 // It is written for global tensors, as if there were one rank, and then copied into a program with
 // other rules. Tensor ranks share the work as that of the layers, or each does all of it: then the

@@ -7,8 +7,8 @@ Case `peft.NAME` has the attribute `adapters`, the [[model.adapters]] entries of
 initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before its update,
 `grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
 PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the first batch then; and
-`merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible. Case
-`peft` holds what all share.
+`merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible.
+Case `peft` holds what all share.
 
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
 """
@@ -194,7 +194,7 @@ def make():
 
 
 def merged(model):
-    """All parameters of the model alone, by Plait's names within it; none if it cannot be merged."""
+    """All parameters of the model alone, by Plait's names within it; none: it cannot be merged."""
     if hasattr(model, "merge_and_unload"):
         plain, changed = copy.deepcopy(model).merge_and_unload(), {}
     elif hasattr(model, "merged"):

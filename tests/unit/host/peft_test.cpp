@@ -1,9 +1,11 @@
-// Adapters, and models that they are merged into, compared with the peft library and PyTorch in float64 (tests/golden/golden_peft.py).
+// Adapters, and models that they are merged into, compared with the peft library and PyTorch in
+// float64 (tests/golden/golden_peft.py).
 #include <plait/adapters.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 
+#include "tests/support/folder.hpp"
 #include "tests/unit/host/host.hpp"
 #include "tests/unit/support/golden_file.hpp"
 
@@ -237,6 +239,35 @@ TEST_CASE("DoRA starts with the norms of the rows, and changes nothing") {
   }
   std::vector<double> x(78, 0.25);
   check_close(predict(run, x), predict(plain, x), 1e-13);
+}
+
+TEST_CASE("magnitudes follow the weights that are loaded, unless they are loaded themselves") {
+  const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const json dora = {{"type", "dora"}, {"match", {"model.linear2.weight"}}};
+  const plait::test::Folder folder;
+  const std::string alone = folder.path() + "/alone", tuned = folder.path() + "/tuned";
+  const auto load = [](const std::string& from) { return "[model]\nload = \"" + from + "\"\n"; };
+  const auto magnitude = [](const Run& run) {
+    return read(run, "model.linear2.weight.dora.magnitude", 7);
+  };
+  {
+    const Run run(experiment(json::array(), adamw, ""));
+    write(run, "model.linear2.weight", std::vector<double>(77, 2));
+    host::check(plait_session_save(run.session(), alone.c_str()));
+  }
+  std::vector<float> x(78, 0.5);
+  std::vector<int32_t> target{0, 1, 2, 3, 4, 0};
+  std::vector<double> learned;
+  {
+    const Run run(experiment(json::array({dora}), adamw, load(alone)));
+    check_close(magnitude(run), std::vector<double>(7, 2 * std::sqrt(11.0)), 1e-14);
+    step(run, x, target);
+    learned = magnitude(run);
+    host::check(plait_session_save(run.session(), tuned.c_str()));
+  }
+  const Run run(experiment(json::array({dora}), adamw, load(tuned)));
+  CHECK(magnitude(run) == learned);
+  CHECK(learned[0] != doctest::Approx(2 * std::sqrt(11.0)).epsilon(1e-6));
 }
 
 TEST_CASE("patterns that match nothing are problems of their keys") {

@@ -1,0 +1,152 @@
+// plait merge: a checkpoint of the model alone, with its adapters merged into it.
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <plait/adapters.hpp>
+#include <string>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/launch/on_ranks.hpp"
+
+namespace plait::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MergeArguments {
+  FileArguments file;
+  std::string from, to;
+};
+
+// A folder beside the place that it takes when it is complete.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string place) : place_(std::move(place)) {
+    while (place_.size() > 1 && place_.ends_with('/')) place_.pop_back();
+    std::error_code ignored;
+    if (fs::exists(fs::symlink_status(place_, ignored)))
+      throw CliError(
+          kUsage, "[merge] '" + place_ + "' exists; remove it, or name another folder with --to");
+    const fs::path at(place_);
+    hidden_ = (at.parent_path() / ("." + at.filename().string() + ".merge-")).string() +
+              std::to_string(getpid());
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(hidden_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  const std::string& hidden() const { return hidden_; }
+  // What lies at `path` in it, as it is called then.
+  std::string later(const std::string& path) const {
+    return path.starts_with(hidden_) ? place_ + path.substr(hidden_.size()) : path;
+  }
+  void finish() {
+    std::error_code reason;
+    fs::rename(hidden_, place_, reason);
+    if (reason)
+      throw CliError(kEnvironment, "[merge] '" + hidden_ + "' cannot become '" + place_ +
+                                       "': " + reason.message());
+  }
+
+ private:
+  std::string place_, hidden_;
+};
+
+std::string source_of(const MergeArguments& arguments) {
+  std::error_code ignored;
+  const std::string& given = arguments.from;
+  if (given.empty()) {
+    if (fs::is_directory(arguments.file.given + "/ckpt", ignored)) return arguments.file.given;
+    throw CliError(kUsage,
+                   "[merge] plait merge needs --from DIR: a checkpoint, RUN/ckpt/best, or a run "
+                   "directory; or a run directory as FILE");
+  }
+  if (!fs::exists(given, ignored))
+    throw CliError(kUsage, "[merge] --from '" + given +
+                               "' does not exist; give a checkpoint or a run directory, as `plait "
+                               "checkpoint ls` lists them");
+  return given;
+}
+
+// The one folder step-... in `folder`.
+std::string saved_in(const std::string& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory() && entry.path().filename().string().starts_with("step-"))
+      return entry.path().string();
+  throw CliError(kFailed, "[merge] nothing was saved in '" + folder + "'");
+}
+
+void stop_if(const StopRequest& stop) {
+  if (stop.asked()) throw CliError(kInterrupted, "[merge] stopped on request; nothing was written");
+}
+
+int merge_into(Context& context, const std::string& from, const std::string& to, const Plan& plan) {
+  const StopRequest stop;
+  NewFolder folder(to);
+  SessionSettings settings;
+  settings.no_files = true;
+  settings.resume = PLAIT_RESUME_NEVER;
+  Session session(plan, settings);
+  session.load_parameters(from);
+  stop_if(stop);
+  merge(session, PLAIT_MERGE_FINAL);
+  stop_if(stop);
+  save_model(session, folder.hidden() + "/ckpt");
+  stop_if(stop);
+  const std::string saved = saved_in(folder.hidden() + "/ckpt");
+  fs::copy_file(saved + "/run.toml", folder.hidden() + "/run.toml");
+  const std::string place = folder.later(saved);
+  folder.finish();
+  const Json described = Json::parse(session.describe());
+  const auto step = described.at("step").get<int64_t>();
+  context.terminal.record(Json{{"schema", 1}, {"run", to}, {"checkpoint", place}, {"step", step}});
+  context.terminal.line(place);
+  context.terminal.line(
+      strf("the model of step %lld, its adapters merged; for instance: plait eval ",
+           static_cast<long long>(step)) +
+      path_word(to));
+  return kOk;
+}
+
+int run_merge(Context& context, const MergeArguments& arguments) {
+  const std::string from = source_of(arguments);
+  const NewFolder unused(arguments.to);  // before the work
+  RankedCommand command;
+  command.inspect = [](const Experiment&) {};
+  command.saves = false;
+  command.work = [&](const Plan& plan, const RankInfo&) {
+    return merge_into(context, from, arguments.to, plan);
+  };
+  return in_one_process(context, arguments.file, command);
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand(
+      "merge",
+      "writes a checkpoint of the model of FILE alone, its [[model.adapters]] merged into it; in "
+      "one process, whatever [topology] asks for");
+  const auto arguments = std::make_shared<MergeArguments>();
+  add_file(*verb, arguments->file);
+  verb->add_option("--from", arguments->from,
+                   "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint; "
+                   "default: FILE, if that is a run directory")
+      ->type_name("DIR");
+  verb->add_option("--to", arguments->to,
+                   "a new folder, laid out as a run directory: run.toml, the experiment without "
+                   "adapters, and ckpt/step-...")
+      ->required()
+      ->type_name("DIR");
+  verb->callback([&context, arguments] {
+    context.run_command = [&context, arguments] { return run_merge(context, *arguments); };
+  });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,84 @@
+"""plait merge: a checkpoint of the model alone, which evaluates as the model with its adapters did."""
+
+import json
+import unittest
+
+from support import TINY, RankCase
+
+ADAPTERS = """
+[[optimizer.groups]]
+match = ["*.lora.b"]
+learning_rate = 0.1
+[[model.adapters]]
+type = "lora"
+match = ["model.linear*.weight"]
+rank = 2
+[[model.adapters]]
+type = "dora"
+match = ["model.linear1.weight"]
+rank = 2
+"""
+BOTTLENECK = """
+[[model.adapters]]
+type = "bottleneck"
+name = "narrow"
+match = ["model.linear1"]
+"""
+
+
+class Merge(RankCase):
+    def setUp(self):
+        super().setUp()
+        self.write("lora.toml", TINY + ADAPTERS)
+
+    def evaluated(self, *words):
+        return self.expect(0, "eval", *words, "--json").records[-1]
+
+    def test_the_model_alone_evaluates_as_with_its_adapters(self):
+        self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=20")
+        before = self.evaluated("run")
+        done = self.expect(0, "merge", "run", "--to", "new/alone", "--json").records[-1]
+        self.assertEqual(done["checkpoint"], "new/alone/ckpt/step-0000000020")
+        after = self.evaluated("new/alone")
+        self.assertEqual((after["step"], after["samples"]), (20, before["samples"]))
+        self.assertAlmostEqual(after["loss"], before["loss"], delta=1e-5 * before["loss"])
+        # It is one of the experiment without adapters.
+        self.assertEqual(self.evaluated("t.toml", "--checkpoint", "new/alone")["loss"], after["loss"])
+        text = (self.folder / "new/alone/run.toml").read_text()
+        self.assertNotIn("\n[[model.adapters]]", text)
+        self.assertNotIn("lora.b", text)
+        manifest = json.loads((self.folder / done["checkpoint"] / "MANIFEST.json").read_text())
+        self.assertEqual(sorted(t["name"] for t in manifest["tensors"]),
+                         [f"model.linear{i}.{part}" for i in (1, 2) for part in ("bias", "weight")])
+        self.expect(0, "export", "new/alone", "alone.safetensors")
+        self.expect(0, "run", "t.toml", "model.load=new/alone", "run.steps=1", "--run-dir", "on")
+        # The run is as it was, and an adapter can start beside the new weights.
+        self.assertEqual(self.evaluated("run")["loss"], before["loss"])
+        self.expect(0, "run", "lora.toml", "model.load=new/alone", "run.steps=1", "--run-dir", "more")
+        self.assertFalse(list(self.folder.glob("new/.*")))
+
+    def test_a_run_of_several_ranks(self):
+        self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=5", "topology.tensor=2",
+                    "topology.data=2", "topology.zero=3")
+        before = self.evaluated("run", "--one-rank")
+        self.expect(0, "merge", "lora.toml", "--from", "run", "--to", "alone")
+        after = self.evaluated("t.toml", "--checkpoint", "alone")
+        self.assertAlmostEqual(after["loss"], before["loss"], delta=1e-5 * before["loss"])
+
+    def test_messages(self):
+        self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=1")
+        self.fails(2, ("merge", "lora.toml", "--to", "alone"), "plait merge needs --from DIR")
+        self.fails(2, ("merge", "lora.toml", "--from", "rum", "--to", "alone"), "--from 'rum' does not exist")
+        self.fails(2, ("merge", "run", "--to", "run"), "'run' exists; remove it, or name another")
+        self.expect(0, "run", "t.toml", "--run-dir", "plain", "-q", "run.steps=1")
+        self.fails(2, ("merge", "plain", "--to", "alone"), "the experiment has no adapters")
+        self.write("narrow.toml", TINY + BOTTLENECK)
+        self.expect(0, "run", "narrow.toml", "--run-dir", "narrow", "-q", "run.steps=1")
+        self.fails(2, ("merge", "narrow", "--to", "alone"), "adapter 'narrow' (model.adapters[0])",
+                   "method 'bottleneck' cannot be merged")
+        self.assertFalse((self.folder / "alone").exists())
+        self.assertFalse(list(self.folder.glob(".alone*")))
+
+
+if __name__ == "__main__":
+    unittest.main()
