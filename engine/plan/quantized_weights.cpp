@@ -61,9 +61,10 @@ EntryPoint write_quantize(const EntryPointSource& from) {
   EntryPoint entry{kQuantize, "the int8 weights of generation", {}};
   if (!quantizes(plan)) return entry;
   if (plan.generation.quantized.empty())
-    fail_config("[generate] generate.weights = \"int8\", but no product of model '" +
-                plan.generation.model +
-                "' reads a parameter row by row, so nothing would be quantized; leave it out");
+    fail_config(
+        "[generate] generate.weights = \"int8\", but no product of model '" +
+        plan.generation.model +
+        "' reads a parameter of two dimensions, so nothing would be quantized; leave it out");
   auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
   std::map<const Parameter*, ValueId> values;
   for (const QuantizedWeight& q : plan.generation.quantized) {

@@ -197,9 +197,9 @@ struct OpDef {
   void (*write_at)(TableContext&) = nullptr;
   bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
 
-  // Of a product whose input 1 may be rows of weights (n, k); see quantize.hpp. Whether it is; and
-  // writes the product with the numbers and scales of these rows.
-  bool (*reads_rows)(const Graph&, const Op&) = nullptr;
+  // See quantize.hpp. The input that is a matrix of weights of which it may read numbers and scales
+  // instead, nothing where there is none; and writes it so.
+  std::optional<size_t> (*reads_weight)(const Graph&, const Op&) = nullptr;
   ValueId (*write_quantized)(Graph&, const Op&, const QuantizedRows&) = nullptr;
 
   std::vector<OpExample> (*examples)() = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/program/op_def.hpp"
@@ -10,10 +11,12 @@
 namespace plait::program {
 namespace {
 
-constexpr size_t kWeight = 1;  // the input of a product that may be rows of weights
-
-bool reads_rows(const Graph& g, const Op& op) {
-  return op.def && op.def->reads_rows && op.def->reads_rows(g, op);
+// The input that quantize_products() rewrites; see OpDef::reads_weight.
+std::optional<size_t> weight_input(const Graph& g, const Op& op, Tables tables) {
+  if (!op.def || !op.def->reads_weight) return std::nullopt;
+  const auto use = op.def->weight_use ? op.def->weight_use(g, op) : std::nullopt;
+  if (use && use->is_table && tables == Tables::kStay) return std::nullopt;
+  return op.def->reads_weight(g, op);
 }
 
 // The value that v is a cast of; else v.
@@ -27,13 +30,14 @@ ValueId uncast(const Graph& g, ValueId v) {
 }  // namespace
 
 void quantize_products(Graph& g, const std::set<ValueId>& weights,
-                       const std::function<QuantizedRows(ValueId)>& rows_of) {
+                       const std::function<QuantizedRows(ValueId)>& rows_of, Tables tables) {
   std::map<ValueId, QuantizedRows> made;
   const size_t n = g.ops().size();
   for (size_t i = 0; i < n; ++i) {
-    if (!reads_rows(g, g.ops()[i])) continue;
+    const std::optional<size_t> at = weight_input(g, g.ops()[i], tables);
+    if (!at) continue;
     const Op op = g.ops()[i];
-    const ValueId weight = uncast(g, op.in[kWeight]);
+    const ValueId weight = uncast(g, op.in[*at]);
     if (!weights.contains(weight)) continue;
     const auto [rows, first] = made.try_emplace(weight);
     if (first) rows->second = rows_of(weight);
@@ -49,11 +53,12 @@ void quantize_products(Graph& g, const std::set<ValueId>& weights,
   g.reorder(order);
 }
 
-bool only_quantized(const Graph& g, ValueId v) {
+bool only_quantized(const Graph& g, ValueId v, Tables tables) {
   const std::vector<int32_t>& readers = g.readers(v);
   return std::all_of(readers.begin(), readers.end(), [&](int32_t i) {
     const Op& op = g.ops()[static_cast<size_t>(i)];
-    return reads_rows(g, op) && op.in[kWeight] == v && op.in[0] != v;
+    const std::optional<size_t> at = weight_input(g, op, tables);
+    return at && op.in[*at] == v && std::count(op.in.begin(), op.in.end(), v) == 1;
   });
 }
 

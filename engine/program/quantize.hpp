@@ -1,27 +1,34 @@
-// Weights of 8 bits as a rewrite: products read numbers and scales (op `quantize`) in place of a
-// weight, cast or not. For programs without a backward pass,
-// before folds.
-//   n rows of a weight, k columns
+// Quantized weights as a rewrite: what reads a matrix of weights, cast or not, reads numbers and
+// scales (op `quantize`) in its place: products in both directions, with the weight stored either
+// way, those of a backward pass included, and look-ups in a table. Before folds. Whatever computes
+// a gradient of the weight must be gone: it would differ from that of the numbers.
+//   R rows and C columns of a weight
 #pragma once
 
 #include <functional>
 #include <set>
+#include <string>
 
 #include "engine/program/graph.hpp"
 
 namespace plait::program {
 
-// A weight (n, k) as numbers (n, k) u8 and scales (n, ceil(k/32)) f32.
+// A weight (R, C) as `quantize` with this format gives it.
 struct QuantizedRows {
   ValueId numbers = 0, scales = 0;
+  std::string format = "int8";
 };
 
-// Lets every product that reads rows of one of these values read what rows_of() gives for it. This
-// is asked once for each value that has such readers, in the order of the program.
+// Whether look-ups count as readers, or stay as they are.
+enum class Tables : bool { kStay, kQuantized };
+
+// Lets every reader of one of these values read what rows_of() gives for it. This is asked once for
+// each value that has such readers, in the order of the program.
 void quantize_products(Graph& g, const std::set<ValueId>& weights,
-                       const std::function<QuantizedRows(ValueId weight)>& rows_of);
+                       const std::function<QuantizedRows(ValueId weight)>& rows_of,
+                       Tables tables = Tables::kStay);
 
 // Whether quantize_products() would leave no reader of v, which is a weight or a cast of one.
-bool only_quantized(const Graph& g, ValueId v);
+bool only_quantized(const Graph& g, ValueId v, Tables tables = Tables::kStay);
 
 }  // namespace plait::program

@@ -1,57 +1,57 @@
-// Weights as numbers of 8 bits with a scale for each row and block of 32 columns, and products with
-// them: w = scale * (q - 128). R or n rows, C or k columns.
+// quantize, and what reads its results: products in both directions, rows by number, all rows.
+// kit/quantized.hpp says what the bytes are. R rows and C columns of weights.
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
+#include <vector>
 
 #include "kit/op_attrs.hpp"
+#include "kit/ops/gather.hpp"
 #include "kit/ops/matmul.hpp"
+#include "kit/quantized.hpp"
 
 namespace plait::kit {
 
-inline constexpr int64_t kQuantBlock = 32;  // columns of a scale; the last block may have fewer
-inline constexpr int64_t quant_blocks(int64_t columns) {
-  return (columns + kQuantBlock - 1) / kQuantBlock;
-}
+inline constexpr plait_option kQuantFormat =
+    choice_option("format", "\"int8\"", "int8|nf4", "what the bytes of a row are");
+inline constexpr plait_option kQuantColumns =
+    at_least(int_option("columns", "0", "columns of the weights; 0: int8 has as many bytes"), 0);
 
-inline constexpr plait_option kMatmulQuantizedAttrs[] = {kMatmulBias};
+inline constexpr plait_option kQuantizeAttrs[] = {kQuantFormat};
+inline constexpr plait_option kDequantizeAttrs[] = {kQuantFormat, kQuantColumns};
+inline constexpr plait_option kMatmulQuantizedAttrs[] = {
+    kMatmulBias, kQuantFormat, kQuantColumns,
+    bool_option("transpose_b", "true", "the weights are (n, k), else (k, n)")};
 // What rewrites fold in behind the product.
 inline constexpr plait_option kMatmulQuantizedFolds[] = {kMatmulActivation, kMatmulAccumulate,
                                                          kResultType};
+// Of a table of which this is a part; see gather.
+inline constexpr plait_option kGatherQuantizedFolds[] = {kGatherPart[0], kGatherPart[1],
+                                                         kResultType};
 
-struct Quantize {
-  int64_t rows = 0, columns = 0, blocks = 0;
+// Weights (R, C).
+struct Quantized : QuantRow {
+  int64_t rows = 0;
 };
-Quantize parse_quantize(const plait_op_desc& d);
+// One weight of whole operands.
+inline float weight_at(const Quantized& w, const void* q, const void* scales, int64_t row,
+                       int64_t column) {
+  return w.weight(static_cast<const uint8_t*>(q) + row * w.bytes(),
+                  static_cast<const float*>(scales) + row * w.floats(), column);
+}
 
-// As of matmul with transpose_b and one shared b: m counts the rows of all leading dims.
+Quantized parse_quantize(const plait_op_desc& d);
+Quantized parse_dequantize(const plait_op_desc& d);
+
+struct GatherQuantized : Gather {
+  Quantized weights;
+};
+GatherQuantized parse_gather_quantized(const plait_op_desc& d);
+
+// As of matmul with one shared b: m counts the rows of all leading dims.
 struct MatmulQuantized : AnyMatmul {
-  int64_t blocks = 0;
+  Quantized weights;  // (n, k), or (k, n)
+  bool transpose_b = true;
 };
 MatmulQuantized parse_matmul_quantized(const plait_op_desc& d);
-
-// One block: the same bits on every device. Symmetric, of 255 steps, rounded to nearest even. A
-// block of numbers below 2^-119 is zeros, as its scale would be subnormal; one with a number that
-// is not finite has the scale NaN, so that its products are NaN.
-inline float quantize_block(const float* w, int64_t n, uint8_t* q) {
-  uint32_t most = 0;  // the bits of the greatest absolute value
-  for (int64_t i = 0; i < n; ++i)
-    most = std::max(most, std::bit_cast<uint32_t>(w[i]) & 0x7fffffffu);
-  constexpr uint32_t kInfinite = 0x7f800000u, kLeast = 0x04000000u;  // 2^-119
-  if (most < kLeast || most >= kInfinite) {
-    std::fill(q, q + n, uint8_t{128});
-    return most < kLeast ? 0 : std::numeric_limits<float>::quiet_NaN();
-  }
-  constexpr float kSteps = 127, kRound = 12582912;  // 1.5 * 2^23: a sum with it has no fraction
-  const float scale = std::bit_cast<float>(most) / kSteps;
-  for (int64_t i = 0; i < n; ++i) {
-    const float near = std::clamp(w[i] / scale, -kSteps, kSteps) + kRound;
-    q[i] = static_cast<uint8_t>(static_cast<int32_t>(near - kRound) + 128);
-  }
-  return scale;
-}
 
 }  // namespace plait::kit

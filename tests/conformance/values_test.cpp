@@ -169,6 +169,32 @@ TEST_CASE("values: weights of 8 bits") {
   c.inputs.push_back(bias);
   c.attrs = {flag("bias", true)};
   expect(c, {{127 - 2 + 10, -254 - 4 + 20}});
+  expect({"",
+          "matmul_quantized",
+          {given(f32({1, 2}), {1, 1}), q, scale},
+          {f32({1, 3})},
+          {flag("transpose_b", false)}},
+         {{127 - 254, 0, 2 + 4}});
+  expect({"", "dequantize", {q, scale}, {f32({2, 3})}}, {{127, 0, 2, -254, 0, 4}});
+  expect({"", "gather_quantized", {q, scale, given(shape(PLAIT_I32, {2}), {1, 1})}, {f32({2, 3})}},
+         {{-254, 0, 4, -254, 0, 4}});
+}
+
+TEST_CASE("values: weights of 4 bits") {
+  // Levels 0, 7, 15 and 8 of 16; three columns take two bytes, the last half is level 7.
+  const Input x = given(f32({2, 3}), {-2, 0.1, 2, 0, 0, 0});
+  expect({"", "quantize", {x}, {shape(PLAIT_U8, {2, 3}), f32({2, 2})}, {text("format", "nf4")}},
+         {{0x80, 0x7f, 0, 0x77, 0x77, 0}, {2, 0, 0, 0}});
+  const Input q = given(shape(PLAIT_U8, {2, 3}), {0x70, 0x7f, 3, 0xf0, 0x77, 2}),
+              scale = given(f32({2, 2}), {1, 0.5, 0, 4});
+  const std::vector<Attr> attrs{text("format", "nf4"), number("columns", 3)};
+  expect({"", "dequantize", {q, scale}, {f32({2, 3})}, attrs}, {{-2.5, 0, 2.5, -8, 8, 0}});
+  Case c{"", "matmul_quantized", {given(f32({1, 3}), {1, 2, 3}), q, scale}, {f32({1, 2})}, attrs};
+  expect(c, {{5, 8}});
+  c.inputs[0] = given(f32({1, 2}), {1, 2});
+  c.outputs[0] = f32({1, 3});
+  c.attrs.push_back(flag("transpose_b", false));
+  expect(c, {{-18.5, 16, 2.5}});
 }
 
 TEST_CASE("values: rows written to a cache, and attention over it") {

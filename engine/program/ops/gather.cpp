@@ -5,6 +5,7 @@
 #include <plait/comm.h>
 
 #include "engine/program/op_def.hpp"
+#include "engine/program/quantize.hpp"
 #include "engine/program/shard.hpp"
 
 namespace plait::program {
@@ -35,6 +36,19 @@ std::optional<IndexUse> index_use(const Graph& g, const Op& op) {
 std::optional<WeightUse> weight_use(const Graph& g, const Op& op) {
   if (g.shape(op.in[0]).ndim != 2) return std::nullopt;
   return WeightUse{.input = 1, .weight = 0, .is_table = true};
+}
+
+std::optional<size_t> reads_weight(const Graph& g, const Op& op) {
+  if (g.shape(op.in[0]).ndim != 2) return std::nullopt;
+  return 0;
+}
+ValueId write_quantized(Graph& g, const Op& op, const QuantizedRows& rows) {
+  const plait_shape& table = g.shape(op.in[0]);
+  Attrs attrs{attr("format", rows.format), attr("columns", table.dims[1]),
+              attr("dtype", static_cast<int64_t>(table.dtype))};
+  for (const char* part : {"first", "total"})
+    if (const program::Attr* a = op.attrs.find(part)) attrs.set(*a);
+  return g.apply1("gather_quantized", {rows.numbers, rows.scales, op.in[1]}, std::move(attrs));
 }
 
 // Rows of a table (V, C..): its channels may be sharded, for the gradient of the rows alike; or the
@@ -115,6 +129,8 @@ std::span<const OpDef> gather_ops() {
        .weight_use = weight_use,
        .shard = shard_gather,
        .write_sharded = write_sharded_gather,
+       .reads_weight = reads_weight,
+       .write_quantized = write_quantized,
        .examples = gather_examples},
       {.name = "scatter_add",
        .help = "adds rows to those rows of zeros that the indices name",

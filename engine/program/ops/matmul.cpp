@@ -73,15 +73,16 @@ size_t addend(const Op& op, Op& without) {
   return 2;
 }
 
-bool reads_rows(const Graph& g, const Op& op) {
-  const Transposed t(op);
-  return !t.a && t.b && g.shape(op.in[1]).ndim == 2 && op.in.size() == (has_bias(op) ? 3 : 2) &&
-         op.out.size() == 1;
+std::optional<size_t> reads_weight(const Graph& g, const Op& op) {
+  const bool plain = op.in.size() == (has_bias(op) ? 3 : 2) && op.out.size() == 1;
+  if (!plain || Transposed(op).a || g.shape(op.in[1]).ndim != 2) return std::nullopt;
+  return 1;
 }
 ValueId write_quantized(Graph& g, const Op& op, const QuantizedRows& rows) {
   std::vector<ValueId> in{op.in[0], rows.numbers, rows.scales};
   if (has_bias(op)) in.push_back(op.in[2]);
-  Attrs attrs{attr("bias", has_bias(op))};
+  Attrs attrs{attr("bias", has_bias(op)), attr("transpose_b", Transposed(op).b),
+              attr("format", rows.format), attr("columns", g.shape(op.in[1]).dims[1])};
   if (const uint32_t type = g.shape(op.out[0]).dtype; type != g.shape(op.in[0]).dtype)
     attrs.set(attr("dtype", static_cast<int64_t>(type)));
   return g.apply1("matmul_quantized", std::move(in), std::move(attrs));
@@ -134,7 +135,7 @@ std::span<const OpDef> matmul_ops() {
        .weight_use = weight_use,
        .shard = shard,
        .addend = addend,
-       .reads_rows = reads_rows,
+       .reads_weight = reads_weight,
        .write_quantized = write_quantized,
        .examples = examples}};
   return kOps;

@@ -1,6 +1,8 @@
-// quantize: rows as numbers of 8 bits with a scale for each 32. matmul_quantized: y = act(a w^T +
-// bias), or y = c + a w^T, where w = scale * (q - 128). Products in double, a row of w at a time.
+// quantize, dequantize, gather_quantized, and matmul_quantized: y = act(a b + bias), or y = c +
+// a b, where b is the weights or their transpose. Products in double, a column of b at a time.
 #include "kit/ops/quantized.hpp"
+
+#include <limits>
 
 #include "plugins/support/activation.hpp"
 #include "plugins/support/plain/operand.hpp"
@@ -11,8 +13,9 @@ namespace {
 
 class PlainQuantize {
  public:
-  static bool select(const plait_op_desc& d, plait_choice&, std::string& why) {
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     parse_quantize(d);
+    choice.workspace = 0;
     why = "plain loops";
     return true;
   }
@@ -21,19 +24,74 @@ class PlainQuantize {
 
   void run(plait_queue*, void* const* data, void*) const {
     const Operands operands(types_, data);
-    auto* q = static_cast<uint8_t*>(data[1]);
-    for (int64_t row = 0; row < p_.rows; ++row)
-      for (int64_t block = 0; block < p_.blocks; ++block) {
-        const int64_t first = block * kQuantBlock, n = std::min(kQuantBlock, p_.columns - first);
-        const int64_t at = row * p_.columns + first;
-        float w[kQuantBlock];
-        for (int64_t i = 0; i < n; ++i) w[i] = static_cast<float>(operands.get(0, at + i));
-        operands.set(2, row * p_.blocks + block, double{quantize_block(w, n, q + at)});
+    const int64_t step = p_.part();
+    float w[kNf4Group];
+    for (int64_t row = 0; row < p_.rows; ++row) {
+      auto* q = static_cast<uint8_t*>(data[1]) + row * p_.bytes();
+      auto* scales = static_cast<float*>(data[2]) + row * p_.floats();
+      for (int64_t first = 0; first < p_.columns; first += step) {
+        const int64_t n = std::min(step, p_.columns - first);
+        for (int64_t i = 0; i < n; ++i)
+          w[i] = static_cast<float>(operands.get(0, row * p_.columns + first + i));
+        quantize_part(p_, w, first, n, q, scales);
       }
+    }
   }
 
  private:
-  Quantize p_;
+  Quantized p_;
+  std::vector<uint32_t> types_;
+};
+
+class PlainDequantize {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    parse_dequantize(d);
+    choice.workspace = 0;
+    why = "plain loops";
+    return true;
+  }
+  PlainDequantize(plait_device*, const plait_op_desc& d)
+      : p_(parse_dequantize(d)), types_(operand_types(d)) {}
+
+  void run(plait_queue*, void* const* data, void*) const {
+    const Operands operands(types_, data);
+    for (int64_t row = 0; row < p_.rows; ++row)
+      for (int64_t i = 0; i < p_.columns; ++i)
+        operands.set(2, row * p_.columns + i, double{weight_at(p_, data[0], data[1], row, i)});
+  }
+
+ private:
+  Quantized p_;
+  std::vector<uint32_t> types_;
+};
+
+// An index outside of the table, and a row of another part of it: as gather.
+class PlainGatherQuantized {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    parse_gather_quantized(d);
+    choice.workspace = 0;
+    why = "plain loops";
+    return true;
+  }
+  PlainGatherQuantized(plait_device*, const plait_op_desc& d)
+      : p_(parse_gather_quantized(d)), types_(operand_types(d)) {}
+
+  void run(plait_queue*, void* const* data, void*) const {
+    const Operands operands(types_, data);
+    for (int64_t i = 0; i < p_.count; ++i) {
+      const int64_t id = operands.index(2, i), row = p_.known(id) ? id - p_.first : -1;
+      const bool here = row >= 0 && row < p_.rows;
+      const double other = p_.known(id) ? 0 : std::numeric_limits<double>::quiet_NaN();
+      for (int64_t j = 0; j < p_.width; ++j)
+        operands.set(3, i * p_.width + j,
+                     here ? double{weight_at(p_.weights, data[0], data[1], row, j)} : other);
+    }
+  }
+
+ private:
+  GatherQuantized p_;
   std::vector<uint32_t> types_;
 };
 
@@ -42,7 +100,7 @@ class PlainMatmulQuantized {
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const MatmulQuantized p = parse_matmul_quantized(d);
     need(activation_named(p.activation).has_value(), "unknown activation '" + p.activation + "'");
-    choice.workspace = Scratch::bytes(2 * p.k + p.blocks);
+    choice.workspace = Scratch::bytes(2 * p.k);
     why = "plain loops in double";
     return true;
   }
@@ -53,13 +111,13 @@ class PlainMatmulQuantized {
 
   void run(plait_queue*, void* const* data, void* workspace) const {
     Scratch scratch(workspace);
-    const auto a = scratch.row(p_.k), w = scratch.row(p_.k), scale = scratch.row(p_.blocks);
+    const auto a = scratch.row(p_.k), w = scratch.row(p_.k);
     const Operands operands(types_, data);
     const size_t y = types_.size() - 1;
     for (int64_t j = 0; j < p_.n; ++j) {
-      operands.read(1, j * p_.k, w);
-      operands.read(2, j * p_.blocks, scale);
-      for (size_t k = 0; k < w.size(); ++k) w[k] = scale[k / kQuantBlock] * (w[k] - 128);
+      for (int64_t k = 0; k < p_.k; ++k)
+        w[static_cast<size_t>(k)] =
+            weight_at(p_.weights, data[1], data[2], p_.transpose_b ? j : k, p_.transpose_b ? k : j);
       for (int64_t i = 0; i < p_.m; ++i) {
         operands.read(0, i * p_.k, a);
         double sum = p_.accumulate ? operands.get(y - 1, i * p_.n + j)
@@ -81,6 +139,8 @@ class PlainMatmulQuantized {
 
 void add_plain_quantized(std::vector<plait_kernel_item>& out, const char* device) {
   out.push_back(kernel<PlainQuantize>("plain", "quantize", device, 0));
+  out.push_back(kernel<PlainDequantize>("plain", "dequantize", device, 0));
+  out.push_back(kernel<PlainGatherQuantized>("plain", "gather_quantized", device, 0));
   out.push_back(kernel<PlainMatmulQuantized>("plain", "matmul_quantized", device, 0));
 }
 

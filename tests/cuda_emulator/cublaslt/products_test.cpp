@@ -120,7 +120,7 @@ TEST_CASE("the kernel for few rows takes as many as a grid has blocks") {
     Case c{"", "matmul_quantized", {}, {shape(PLAIT_F32, {m, 8})}};
     c.inputs = {{shape(PLAIT_BF16, {m, 64})},
                 {shape(PLAIT_U8, {8, 64})},
-                {f32({8, plait::kit::quant_blocks(64)})}};
+                {f32({8, plait::kit::QuantRow{.columns = 64}.blocks()})}};
     const Desc desc(c, 1);
     std::string names;
     for (const auto* item : cuda().kernels("matmul_quantized"))

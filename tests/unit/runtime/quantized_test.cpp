@@ -1,9 +1,12 @@
-// Products with weights of 8 bits are as close to those with the weights as their scales say.
+// Products with quantized weights: as close to those with the weights as their scales say, and
+// their gradient against central differences.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "engine/program/differentiate.hpp"
+#include "engine/program/op_def.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
 using namespace plait;
@@ -69,4 +72,57 @@ TEST_CASE("products with quantized weights: the error is at most half a step of 
   for (const std::string device : {"reference", "cpu"})
     for (const int64_t m : {1, 3, 4, 8, 20})
       for (const int64_t k : {7, 32, 100, 515}) check(device, m, 30, k);
+}
+
+namespace {
+
+// loss = sum of z * (a b + bias), in double on the reference device; b (k, n) or (n, k).
+void check_gradient(const std::string& format, bool transpose_b) {
+  CAPTURE(format);
+  CAPTURE(transpose_b);
+  constexpr int64_t kRows = 3, kOutputs = 5, kInner = 67;
+  test::Runner runner("reference");
+  const program::Dims w =
+      transpose_b ? program::Dims{kOutputs, kInner} : program::Dims{kInner, kOutputs};
+  const std::vector<program::Dims> dims{{2, kRows, kInner}, w, {kOutputs}, {2, kRows, kOutputs}};
+  std::vector<plait_shape> shapes;
+  for (const auto& d : dims) shapes.push_back(make_shape(PLAIT_F64, d));
+  test::Runnable program = runner.prepare(shapes, [&](Graph& g, std::vector<ValueId> in) {
+    g.value(in[1]).requires_grad = g.value(in[3]).requires_grad = false;
+    const std::vector<ValueId> q = g.apply("quantize", {in[1]}, {attr("format", format)});
+    const ValueId y = g.apply1("matmul_quantized", {in[0], q[0], q[1], in[2]},
+                               {attr("bias", true), attr("format", format), attr("columns", w[1]),
+                                attr("transpose_b", transpose_b)});
+    const ValueId loss =
+        program::sum_to(g, program::binary(g, "mul", y, in[3]), make_shape(PLAIT_F64, {}));
+    const auto d = program::differentiate(g, loss, {in[0], in[2]});
+    return std::vector{loss, d[0], d[1]};
+  });
+  std::vector<std::vector<double>> in;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    in.push_back(numbers(program::elements(shapes[i]), static_cast<double>(i) + 1));
+    program.set(i, in[i]);
+  }
+  const auto exact = program.run();
+  for (const size_t i : {size_t{0}, size_t{2}})
+    for (size_t e = 0; e < in[i].size(); e += 7) {
+      const auto at = [&](double h) {
+        std::vector<double> moved = in[i];
+        moved[e] += h;
+        program.set(i, moved);
+        const double loss = program.run()[0][0];
+        program.set(i, in[i]);
+        return loss;
+      };
+      constexpr double kStep = 1e-3;  // the loss is linear
+      const double numeric = (at(kStep) - at(-kStep)) / (2 * kStep);
+      CHECK(exact[i == 0 ? 1 : 2][e] == doctest::Approx(numeric).epsilon(1e-8));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("products with quantized weights: the gradient against central differences") {
+  for (const std::string format : {"int8", "nf4"})
+    for (const bool transpose_b : {true, false}) check_gradient(format, transpose_b);
 }

@@ -14,7 +14,7 @@
 namespace plait::cpu {
 namespace {
 
-static_assert(kWeightBlock == kit::kQuantBlock);
+static_assert(kWeightBlock == kit::kInt8Block);
 
 // 16-bit weights are widened one block at a time.
 class Quantize {
@@ -31,34 +31,33 @@ class Quantize {
       : p_(kit::parse_quantize(d)),
         bytes_per_weight_(static_cast<int64_t>(kit::dtype_bytes(d.inputs[0].dtype))) {
     if (d.inputs[0].dtype != PLAIT_F32) widen_ = widen_function(d.inputs[0].dtype);
-    constexpr double kNanosecondsPerElement = 1;
+    const double nanoseconds_per_element = p_.nf4() ? 4 : 1;
     threads_ = choose_num_threads(
-        d.threads, static_cast<double>(p_.rows * p_.columns) * kNanosecondsPerElement, p_.rows);
+        d.threads, static_cast<double>(p_.rows * p_.columns) * nanoseconds_per_element, p_.rows);
   }
   void run(plait_queue*, void* const* operands, void*) const {
     in_parallel(threads_, p_.rows, [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
         const char* w =
             static_cast<const char*>(operands[0]) + row * p_.columns * bytes_per_weight_;
-        auto* q = static_cast<uint8_t*>(operands[1]) + row * p_.columns;
-        float* scale = static_cast<float*>(operands[2]) + row * p_.blocks;
-        for (int64_t i = 0; i < p_.columns; i += kit::kQuantBlock)
-          *scale++ =
-              block(w + i * bytes_per_weight_, std::min(kit::kQuantBlock, p_.columns - i), q + i);
+        auto* q = static_cast<uint8_t*>(operands[1]) + row * p_.bytes();
+        float* scales = static_cast<float*>(operands[2]) + row * p_.floats();
+        for (int64_t i = 0; i < p_.columns; i += p_.part())
+          part(w + i * bytes_per_weight_, i, std::min(p_.part(), p_.columns - i), q, scales);
       }
     });
   }
 
  private:
-  // Returns the scale.
-  float block(const char* w, int64_t n, uint8_t* q) const {
-    if (!widen_) return kit::quantize_block(reinterpret_cast<const float*>(w), n, q);
-    float wide[kit::kQuantBlock];
+  void part(const char* w, int64_t first, int64_t n, uint8_t* q, float* scales) const {
+    if (!widen_)
+      return kit::quantize_part(p_, reinterpret_cast<const float*>(w), first, n, q, scales);
+    float wide[kit::kNf4Group];
     widen_(reinterpret_cast<const uint16_t*>(w), wide, n);
-    return kit::quantize_block(wide, n, q);
+    kit::quantize_part(p_, wide, first, n, q, scales);
   }
 
-  kit::Quantize p_;
+  kit::Quantized p_;
   int64_t bytes_per_weight_;
   WidenFunction widen_ = nullptr;  // null: the weights are f32
   int threads_ = 1;
@@ -67,6 +66,11 @@ class Quantize {
 class MatmulOfQuantized {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const kit::MatmulQuantized p = kit::parse_matmul_quantized(d);
+    if (p.weights.nf4() || !p.transpose_b) {
+      why = "takes int8 weights (n, k)";
+      return false;
+    }
     const QuantizedDesc m = desc_of(d);
     for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
       const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;

@@ -11,16 +11,19 @@ namespace {
 class Quantize {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    kit::parse_quantize(d);
     choice.workspace = 0;
+    if (kit::parse_quantize(d).nf4()) {
+      why = "makes int8, found nf4";
+      return false;
+    }
     why = "a warp for each block of columns";
     return true;
   }
   Quantize(plait_device* device, const plait_op_desc& d)
       : function_(device, "quantized", "quantize") {
-    const kit::Quantize p = kit::parse_quantize(d);
+    const kit::Quantized p = kit::parse_quantize(d);
     args_.x.dtype = d.inputs[0].dtype;
-    args_.rows = p.rows, args_.columns = p.columns, args_.blocks = p.blocks;
+    args_.rows = p.rows, args_.columns = p.columns, args_.blocks = p.blocks();
   }
   void run(plait_queue* queue, void* const* operands, void*) const {
     QuantizeArgs args = args_;
