@@ -14,8 +14,6 @@
 namespace plait::cpu {
 namespace {
 
-static_assert(kWeightBlock == kit::kInt8Block);
-
 // 16-bit weights are widened one block at a time.
 class Quantize {
  public:
@@ -66,11 +64,6 @@ class Quantize {
 class MatmulOfQuantized {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const kit::MatmulQuantized p = kit::parse_matmul_quantized(d);
-    if (p.weights.nf4() || !p.transpose_b) {
-      why = "takes int8 weights (n, k)";
-      return false;
-    }
     const QuantizedDesc m = desc_of(d);
     for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
       const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
@@ -112,7 +105,9 @@ class MatmulOfQuantized {
             p.bias,
             p.accumulate,
             static_cast<Activation>(*known),
-            static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024))};
+            static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024)),
+            p.weights.format,
+            p.transpose_b};
   }
 
   QuantizedDesc desc_;

@@ -25,14 +25,19 @@ std::vector<KernelSpec> all_specs(const BlockedPlan& plan) {
   return specs;
 }
 
+WidenQuantized widen_quantized(kit::QuantFormat format, Isa isa) {
+  const QuantizedFunctions f = isa == Isa::avx512 ? quantized_avx512() : quantized_avx2();
+  return format == kit::QuantFormat::kNf4 ? f.widen_nf4 : f.widen;
+}
+
 class BlockedMatmul final : public MatmulKernel {
  public:
   explicit BlockedMatmul(BlockedPlan plan)
       : plan_(std::move(plan)),
         code_(all_specs(plan_)),
         pack_(pack_functions(plan_.isa)),
-        widen_quantized_(plan_.isa == Isa::avx512 ? quantized_avx512().widen
-                                                  : quantized_avx2().widen),
+        row_b_{plan_.desc.format_b, plan_.desc.transpose_b ? plan_.desc.k : plan_.desc.n},
+        widen_b_(widen_quantized(row_b_.format, plan_.isa)),
         activate_(plan_.desc.activation == Activation::relu
                       ? nullptr
                       : activation_function(plan_.desc.activation, plan_.isa)) {}
@@ -167,18 +172,29 @@ class BlockedMatmul final : public MatmulKernel {
               const KBlock& k) const {
     const MatmulDesc& d = plan_.desc;
     if (d.quantized_b) {
-      const auto* numbers = static_cast<const uint8_t*>(o.b.data);
-      const int64_t blocks = weight_blocks(d.k);
-      for (int64_t j = column; j < column + lanes; ++j)
-        widen_quantized_(numbers + j * d.k + k.first,
-                         o.scales_b + j * blocks + k.first / kWeightBlock, k.size,
-                         o.wide + (j - column) * k.size);
-      pack_.transpose_in(o.wide, k.size, lanes, k.size, width, o.packed_b);
+      pack_quantized(o, column, lanes, width, k);
     } else if (d.transpose_b) {
       transpose_in(o.b.at(column * d.k + first_summand(k)), d.k, lanes, k.size, width, o.packed_b,
                    o.wide);
     } else {
       copy_in(o.b.at(first_summand(k) * d.n + column), d.n, lanes, k.size, width, o.packed_b);
+    }
+  }
+
+  void pack_quantized(const Operands& o, int64_t column, int64_t lanes, int64_t width,
+                      const KBlock& k) const {
+    const QuantizedRows b{static_cast<const uint8_t*>(o.b.data), o.scales_b, row_b_.bytes(),
+                          row_b_.floats(), row_b_.number_bytes()};
+    if (plan_.desc.transpose_b) {
+      for (int64_t j = 0; j < lanes; ++j)
+        widen_b_(b.row(column + j), k.first, k.size, o.wide + j * k.size);
+      pack_.transpose_in(o.wide, k.size, lanes, k.size, width, o.packed_b);
+      return;
+    }
+    for (int64_t i = 0; i < k.size; ++i) {
+      float* to = o.packed_b + i * width;
+      widen_b_(b.row(k.first + i), column, lanes, to);
+      std::fill(to + lanes, to + width, 0.0f);
     }
   }
 
@@ -268,7 +284,8 @@ class BlockedMatmul final : public MatmulKernel {
   const BlockedPlan plan_;
   const JitCode code_;
   const PackFunctions pack_;
-  const WidenQuantized widen_quantized_;
+  const kit::QuantRow row_b_;
+  const WidenQuantized widen_b_;
   const ActivationFunction activate_;
 };
 

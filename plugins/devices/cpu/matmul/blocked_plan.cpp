@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int kVecs = 2;
-// Whole blocks of weights of 8 bits; a panel of B then takes 32 KiB with AVX-512, 16 with AVX2.
+// Whole blocks of quantized weights; a panel of B then takes 32 KiB with AVX-512, 16 with AVX2.
 constexpr int64_t kLongestBlock = 256;
 
 // Pairs of summands of which all of a block of rows is packed. With more, the block would have so
@@ -103,7 +103,8 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa, bool pairs) {
 
   const int64_t summands = pairs ? desc.k / 2 : desc.k;
   const int64_t blocks = ceil_div(summands, kLongestBlock);
-  const int64_t step = desc.quantized_b ? kWeightBlock : lanes;
+  const bool rows_of_b = desc.quantized_b && desc.transpose_b;
+  const int64_t step = rows_of_b ? kit::QuantRow{desc.format_b}.block() : lanes;
   const int64_t size = ceil_div(ceil_div(summands, blocks), step) * step;
   for (int64_t first = 0; first < summands; first += size) {
     plan.k_blocks.push_back({first, std::min(size, summands - first)});

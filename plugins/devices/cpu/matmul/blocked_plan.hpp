@@ -52,7 +52,7 @@ struct BlockedPlan {
 
   size_t a_floats() const;  // of the packed block of A
   size_t b_floats() const;  // of the packed panel of B
-  // Of rows of 16 or 8 bits before they are packed, or of a panel of C; 0 without any.
+  // Of rows of 16, 8 or 4 bits before they are packed, or of a panel of C; 0 without any.
   size_t wide_floats() const;
   size_t thread_floats() const { return a_floats() + b_floats() + wide_floats(); }
   size_t squares_floats() const;  // (batch, panels, tiles, lanes); 0 if not requested

@@ -50,7 +50,7 @@ void check(const MatmulDesc& d) {
   if (d.squares && (d.accumulate || d.bias || d.activation != Activation::none)) {
     refuse(d, "squares with accumulate, bias or activation", "one or the other");
   }
-  if (d.quantized_b) refuse(d, "B of 8 bits", "QuantizedMatmul for it");
+  if (d.quantized_b) refuse(d, "quantized B", "QuantizedMatmul for it");
   if (d.threads < 1) refuse(d, "threads = " + std::to_string(d.threads), "at least 1");
 }
 

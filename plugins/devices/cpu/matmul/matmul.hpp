@@ -2,7 +2,7 @@
 // and run many times. Kernels are tried from the fastest to the simplest: code generated for the
 // exact shape (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for
 // large problems), oneDNN, plain loops. This component depends on nothing else in the tree but
-// kit/half.hpp.
+// kit/half.hpp and kit/quantized.hpp.
 //
 // Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and
 // dense.
@@ -13,6 +13,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "kit/quantized.hpp"
 
 namespace plait::cpu {
 
@@ -50,9 +52,9 @@ struct MatmulDesc {
   // blocked kernels alone take it: see choose_widening().
   void (*widen_a)(const uint16_t* from, float* to, int64_t n) = nullptr;
   void (*widen_b)(const uint16_t* from, float* to, int64_t n) = nullptr;
-  // B (n, k) holds numbers of 8 bits with scales (see quantized.hpp), which the blocked kernels
-  // alone take. Needs transpose_b and a batch of 1.
+  // B is quantized (see quantized.hpp), which the blocked kernels alone take. Needs a batch of 1.
   bool quantized_b = false;
+  kit::QuantFormat format_b = kit::QuantFormat::kInt8;
   int threads = 1;  // most threads that `run` may use; a small problem uses fewer
 };
 

@@ -1,32 +1,45 @@
-// Products of rows with weights of 8 bits: c[m,n] = act(a[m,k] * w[n,k]^T + bias[n]), where w =
-// scale * (number - 128), a scale for each row of w and block of 32 columns. The weights are read
-// once by a few rows; many rows multiply them in blocks, as f32. Depends on nothing outside of this
-// folder but the pool.
-//   R rows of a call, B = ceil(k/32) blocks
+// Products of rows with quantized weights: c[m,n] = act(a[m,k] * b[k,n] + bias[n]), where b or its
+// transpose is stored as kit/quantized.hpp says. The weights are read once by a few rows; many rows
+// multiply them in blocks, as f32. Depends on nothing outside of this folder but the pool and that
+// header.
+//   R rows of a call; B = ceil(k/32) blocks of int8 weights (n, k)
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "kit/quantized.hpp"
 #include "plugins/devices/cpu/matmul/activation.hpp"
 #include "plugins/devices/cpu/matmul/matmul.hpp"
 #include "plugins/devices/cpu/matmul/stream.hpp"
 
 namespace plait::cpu {
 
-constexpr int64_t kWeightBlock = 32;
+constexpr int64_t kWeightBlock = kit::kInt8Block;
 constexpr int64_t weight_blocks(int64_t k) { return (k + kWeightBlock - 1) / kWeightBlock; }
 
 // So many rows are rounded to 16 bits, which costs a weight fewer instructions: with a scale for
 // each block, an error of at most its greatest absolute value / 65534 in each number.
 constexpr int64_t kMostNarrowRows = 3;
 
+// A row of weights.
+struct QuantizedRow {
+  const uint8_t* numbers = nullptr;
+  const float* scales = nullptr;
+  int64_t codes = 0;  // of nf4: the byte at which codes of scales begin
+};
+// Rows of weights: their distances in bytes and floats.
+struct QuantizedRows {
+  const uint8_t* numbers = nullptr;
+  const float* scales = nullptr;
+  int64_t bytes = 0, floats = 0, codes = 0;
+  QuantizedRow row(int64_t i) const { return {numbers + i * bytes, scales + i * floats, codes}; }
+};
+
 // sums[r * kStreamGroup + j] = the sum over k of rows[r,k] * weights[j,k]. The order of a sum
 // follows from k and R alone.
-struct QuantizedCall {
-  const uint8_t* numbers = nullptr;      // (outputs, k)
-  const float* scales = nullptr;         // (outputs, B)
-  const float* rows = nullptr;           // (R, k); with kMostNarrowRows or fewer those below
+struct QuantizedCall : QuantizedRows {   // (outputs, k)
+  const float* rows = nullptr;           // (R, k); of int8 and kMostNarrowRows or fewer those below
   const int16_t* narrow = nullptr;       // (R, 32 B): rows / narrow_scales, zeros behind k
   const float* narrow_scales = nullptr;  // (R, B)
   const float* narrow_sums = nullptr;    // (R, B): -128 * the sum of a block of the rows
@@ -35,16 +48,27 @@ struct QuantizedCall {
   int64_t outputs = 0;  // at most kStreamGroup
 };
 
-// `k` weights of a row as f32, from the start of a block on.
-using WidenQuantized = void (*)(const uint8_t* numbers, const float* scales, int64_t k, float* to);
+// sums[r * stride + j] += the sum over k of rows[r,k] * weights[k,j], j from first to last, in the
+// order of k. `first` is a multiple of 16.
+struct QuantizedSumsCall : QuantizedRows {  // (k, columns)
+  const float* rows = nullptr;              // (R, k)
+  float* sums = nullptr;
+  int64_t k = 0, stride = 0, first = 0, last = 0;
+};
+
+// Columns [first, first + n) of a row as f32. `first` is a multiple of 16.
+using WidenQuantized = void (*)(const QuantizedRow& row, int64_t first, int64_t n, float* to);
 
 // The functions of one instruction set. [thread: any] They do not allocate or throw.
 struct QuantizedFunctions {
+  using Dots = void (*)(const QuantizedCall&);
+  using Sums = void (*)(const QuantizedSumsCall&);
   // For 1 to kMostStreamRows rows, by their number - 1.
-  void (*dots[kMostStreamRows])(const QuantizedCall&);
+  Dots dots[kMostStreamRows], dots_nf4[kMostStreamRows];
+  Sums sums[kMostStreamRows], sums_nf4[kMostStreamRows];
   // One row of k numbers as QuantizedCall has it.
   void (*narrow)(const float* row, int64_t k, int16_t* to, float* scales, float* sums);
-  WidenQuantized widen;
+  WidenQuantized widen, widen_nf4;
 };
 QuantizedFunctions quantized_avx2();
 QuantizedFunctions quantized_avx512();
@@ -54,6 +78,9 @@ struct QuantizedDesc {
   bool bias = false, accumulate = false;  // as of MatmulDesc
   Activation activation = Activation::none;
   int threads = 1;
+  kit::QuantFormat format = kit::QuantFormat::kInt8;
+  bool transpose_b = true;  // the weights are (n, k), else (k, n)
+  kit::QuantRow row() const { return {format, transpose_b ? k : n}; }
 };
 struct QuantizedArgs {
   const float* a = nullptr;
@@ -76,10 +103,11 @@ class QuantizedMatmul {
 
  private:
   void few_rows(const QuantizedArgs& args, int64_t row, int64_t rows) const;
+  void few_sums(const QuantizedArgs& args, int64_t row, int64_t rows) const;
   void store(const QuantizedArgs& args, const float* sums, int64_t row, int64_t rows, int64_t first,
              int64_t outputs) const;
   QuantizedDesc desc_;
-  int64_t blocks_;
+  kit::QuantRow row_;
   int threads_;
   QuantizedFunctions functions_;
   ActivationFunction activate_;

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include <bit>
+#include <cstring>
 
 #define PLAIT_TARGET __attribute__((target("avx2,fma,f16c")))
 #include "plugins/devices/cpu/matmul/quantized_loops.hpp"
@@ -36,6 +37,17 @@ struct Avx2 {
     alignas(16) uint8_t part[16] = {};
     for (int64_t i = 0; i < n; ++i) part[i] = p[i];
     return widen(part);
+  }
+
+  // Tables of 8 levels each take the low three bits of an index; the fourth chooses one.
+  PLAIT_INLINE static F levels(const uint8_t* p) {
+    int32_t bytes;
+    std::memcpy(&bytes, p, sizeof bytes);
+    const __m128i v = _mm_cvtsi32_si128(bytes);
+    const __m256i q = _mm256_cvtepu8_epi32(_mm_unpacklo_epi8(v, _mm_srli_epi16(v, 4)));
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(_mm256_loadu_ps(kit::kNf4), q),
+                            _mm256_permutevar8x32_ps(_mm256_loadu_ps(kit::kNf4 + 8), q),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(q, 28)));
   }
 
   struct Words {

@@ -38,6 +38,13 @@ struct Avx512 {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes(n), p)));
   }
 
+  // The tables take the low half of an index.
+  PLAIT_INLINE static F levels(const uint8_t* p) {
+    const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    const __m128i q = _mm_unpacklo_epi8(v, _mm_srli_epi16(v, 4));
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(q), _mm512_loadu_ps(kit::kNf4));
+  }
+
   using Words = __m512i;
   PLAIT_INLINE static Words numbers(const uint8_t* p) {
     return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

@@ -1,8 +1,8 @@
-// Dot products of a few rows with weights of 8 bits, written once for every instruction set. The
+// Products of a few rows with quantized weights, written once for every instruction set. The
 // including file first defines PLAIT_TARGET, and passes a class V with
 //   f32: the type F, the width kLanes, the most sums in registers kSums, load, load_part, store,
 //     zero, broadcast, fma (a*b+c), mul, sum (of the lanes);
-//   widen, widen_part: kLanes numbers as f32;
+//   widen, widen_part: kLanes numbers of 8 bits as f32; levels: of 4 bits, as levels of nf4;
 //   the type Words of a block of numbers, numbers, numbers_part; products: of these with 16 bits
 //     each, a few added up, as f32 in lanes;
 //   of a block of f32: greatest, its greatest absolute value; narrow, 16 bits of it.
@@ -33,64 +33,96 @@ using List = std::integer_sequence<int, n...>;
 template <int n>
 using Numbers = std::make_integer_sequence<int, n>;
 
-// Rows of f32; weights become f32, too. Every index of a sum is a constant, so that the sums stay
+// Weights of a row as f32. Columns begin at a multiple of kLanes, in the block of the scale.
+template <class V>
+struct Int8 {
+  using F = typename V::F;
+  static constexpr int64_t kBlock = kWeightBlock;
+  struct Scale {
+    F scale, zero;  // w = number * scale + zero
+  };
+  PLAIT_INLINE static Scale scale(const QuantizedRow& row, int64_t b) {
+    const F s = V::broadcast(row.scales[b]);
+    return {s, V::mul(s, V::broadcast(-128))};
+  }
+  PLAIT_INLINE static F weights(const QuantizedRow& row, const Scale& s, int64_t i) {
+    return V::fma(V::widen(row.numbers + i), s.scale, s.zero);
+  }
+  PLAIT_INLINE static F weights_part(const QuantizedRow& row, const Scale& s, int64_t i,
+                                     int64_t n) {
+    return V::fma(V::widen_part(row.numbers + i, n), s.scale, s.zero);
+  }
+};
+template <class V>
+struct Nf4 {
+  using F = typename V::F;
+  static constexpr int64_t kBlock = kit::kNf4Block;
+  struct Scale {
+    F scale;
+  };
+  PLAIT_INLINE static Scale scale(const QuantizedRow& row, int64_t b) {
+    const float* pair = row.scales + 2 * (b / (kit::kNf4Group / kBlock));
+    const auto code = static_cast<float>(row.numbers[row.codes + b]);
+    return {V::fma(V::broadcast(pair[1]), V::broadcast(code), V::broadcast(pair[0]))};
+  }
+  PLAIT_INLINE static F weights(const QuantizedRow& row, const Scale& s, int64_t i) {
+    return V::mul(V::levels(row.numbers + i / 2), s.scale);
+  }
+  PLAIT_INLINE static F weights_part(const QuantizedRow& row, const Scale& s, int64_t i,
+                                     int64_t n) {
+    uint8_t part[V::kLanes / 2] = {};
+    std::copy(row.numbers + i / 2, row.numbers + (i + n + 1) / 2, part);
+    return V::mul(V::levels(part), s.scale);
+  }
+};
+
+// Rows of f32 and weights (outputs, k). Every index of a sum is a constant, so that the sums stay
 // in registers.
-template <class V, int kRows, int kOutputs>
+template <class V, class Format, int kRows, int kOutputs>
 class WideDots {
  public:
   PLAIT_INLINE static void run(const QuantizedCall& call, int64_t output) {
-    WideDots d(call, output);
+    WideDots d(call, output, Outputs());
     d.zero(Numbers<kRows * kOutputs>());
-    const int64_t whole = d.k / kWeightBlock;
+    const int64_t whole = call.k / Format::kBlock;
     int64_t b = 0;
-    static_assert(2 * kWeightBlock == kLineBytes);
-    for (; b + 2 <= whole; b += 2) {
-      prefetch_rows(d.numbers, d.k, b * kWeightBlock, Outputs());
+    for (; b + 2 <= whole; b += 2) {  // a line
+      prefetch_rows(d.weights[0].numbers, call.bytes, b / 2 * kLineBytes, Outputs());
       d.add_block(b, Outputs());
       d.add_block(b + 1, Outputs());
     }
     for (; b < whole; ++b) d.add_block(b, Outputs());
-    if (b < d.blocks) d.add_part(b, Outputs());
+    if (b * Format::kBlock < call.k) d.add_part(b, Outputs());
     d.write(call.sums + output, Numbers<kRows * kOutputs>());
   }
 
  private:
   using F = typename V::F;
   using Outputs = Numbers<kOutputs>;
-  struct Scale {
-    F scale, zero;  // w = number * scale + zero
-  };
+  using Scale = typename Format::Scale;
 
-  PLAIT_INLINE WideDots(const QuantizedCall& call, int64_t output)
-      : numbers(call.numbers + output * call.k),
-        scales(call.scales + output * call.blocks),
-        rows(call.rows),
-        k(call.k),
-        blocks(call.blocks) {}
+  template <int... j>
+  PLAIT_INLINE WideDots(const QuantizedCall& c, int64_t output, List<j...>)
+      : call(c), weights{c.row(output + j)...}, rows(c.rows), k(c.k) {}
   template <int... n>
   PLAIT_INLINE void zero(List<n...>) {
     ((sums[n] = V::zero()), ...);
   }
-  PLAIT_INLINE Scale scale(int j, int64_t b) const {
-    const F s = V::broadcast(scales[j * blocks + b]);
-    return {s, V::mul(s, V::broadcast(-128))};
-  }
   template <int... j>
   PLAIT_INLINE void add_block(int64_t b, List<j...> outputs) {
-    const Scale s[kOutputs] = {scale(j, b)...};
-    const int64_t first = b * kWeightBlock;
-    for (int64_t i = first; i < first + kWeightBlock; i += V::kLanes) {
-      const F w[kOutputs] = {V::fma(V::widen(numbers + j * k + i), s[j].scale, s[j].zero)...};
+    const int64_t first = b * Format::kBlock;
+    const Scale s[kOutputs] = {Format::scale(weights[j], b)...};
+    for (int64_t i = first; i < first + Format::kBlock; i += V::kLanes) {
+      const F w[kOutputs] = {Format::weights(weights[j], s[j], i)...};
       add_rows(Whole{i}, w, outputs, Numbers<kRows>());
     }
   }
   template <int... j>
   PLAIT_INLINE void add_part(int64_t b, List<j...> outputs) {
-    const Scale s[kOutputs] = {scale(j, b)...};
-    for (int64_t i = b * kWeightBlock; i < k; i += V::kLanes) {
+    const Scale s[kOutputs] = {Format::scale(weights[j], b)...};
+    for (int64_t i = b * Format::kBlock; i < k; i += V::kLanes) {
       const int64_t n = std::min(V::kLanes, k - i);
-      const F w[kOutputs] = {
-          V::fma(V::widen_part(numbers + j * k + i, n), s[j].scale, s[j].zero)...};
+      const F w[kOutputs] = {Format::weights_part(weights[j], s[j], i, n)...};
       add_rows(Part{i, n}, w, outputs, Numbers<kRows>());
     }
   }
@@ -115,9 +147,10 @@ class WideDots {
     ((to[n / kOutputs * kStreamGroup + n % kOutputs] = V::sum(sums[n])), ...);
   }
 
-  const uint8_t* numbers;
-  const float *scales, *rows;
-  int64_t k, blocks;
+  const QuantizedCall& call;
+  const QuantizedRow weights[kOutputs];
+  const float* rows;
+  int64_t k;
   F sums[kRows * kOutputs];
 };
 
@@ -137,7 +170,7 @@ class NarrowDots {
       const int64_t end = std::min(first + n, whole);
       int64_t b = first;
       for (; b + 2 <= end; b += 2) {
-        prefetch_rows(d.numbers, call.k, b * kWeightBlock, Outputs());
+        prefetch_rows(d.numbers, call.bytes, b * kWeightBlock, Outputs());
         d.add_block(b, b - first, Outputs());
         d.add_block(b + 1, b + 1 - first, Outputs());
       }
@@ -152,7 +185,7 @@ class NarrowDots {
   using Outputs = Numbers<kOutputs>;
 
   PLAIT_INLINE NarrowDots(const QuantizedCall& c, int64_t output)
-      : call(c), numbers(c.numbers + output * c.k), scales(c.scales + output * c.blocks) {}
+      : call(c), numbers(c.numbers + output * c.bytes), scales(c.scales + output * c.floats) {}
   template <int... n>
   PLAIT_INLINE void zero(List<n...>) {
     ((sums[n] = V::zero()), ...);
@@ -197,21 +230,84 @@ class NarrowDots {
   alignas(64) float products[kRows * kOutputs][V::kLanes];  // of scales, of a block each
 };
 
+// kOutputs at a time.
+template <class V, class Format, int kRows>
+PLAIT_TARGET void wide_dots(const QuantizedCall& call) {
+  constexpr int kFit = V::kSums / kRows;
+  constexpr int kOutputs = kFit >= 4 ? 4 : kFit >= 3 ? 3 : kFit >= 2 ? 2 : 1;
+  static_assert(kStreamGroup % kOutputs == 0);
+  int64_t j = 0;
+  for (; j + kOutputs <= call.outputs; j += kOutputs)
+    WideDots<V, Format, kRows, kOutputs>::run(call, j);
+  for (; j < call.outputs; ++j) WideDots<V, Format, kRows, 1>::run(call, j);
+}
 template <class V, int kRows>
 PLAIT_TARGET void dots(const QuantizedCall& call) {
-  int64_t j = 0;
   if constexpr (kRows <= kMostNarrowRows) {
     constexpr int kOutputs = 4;
+    int64_t j = 0;
     for (; j + kOutputs <= call.outputs; j += kOutputs)
       NarrowDots<V, kRows, kOutputs>::run(call, j);
     for (; j < call.outputs; ++j) NarrowDots<V, kRows, 1>::run(call, j);
   } else {
-    constexpr int kFit = V::kSums / kRows;
-    constexpr int kOutputs = kFit >= 4 ? 4 : kFit >= 3 ? 3 : kFit >= 2 ? 2 : 1;
-    static_assert(kStreamGroup % kOutputs == 0);
-    for (; j + kOutputs <= call.outputs; j += kOutputs) WideDots<V, kRows, kOutputs>::run(call, j);
-    for (; j < call.outputs; ++j) WideDots<V, kRows, 1>::run(call, j);
+    wide_dots<V, Int8<V>, kRows>(call);
   }
+}
+
+// Weights (k, outputs): each row of them, times a number of each of `rows`, is added to the sums.
+// A few rows of weights at a time, so that sums are read and written once for these.
+template <class V, class Format, int kRows>
+class Sums {
+ public:
+  PLAIT_INLINE static void run(const QuantizedSumsCall& call) {
+    for (int64_t k = 0; k < call.k; k += kDepth) {
+      const int64_t end = std::min(k + kDepth, call.k);
+      int64_t j = call.first;
+      for (; j + kVecs * V::kLanes <= call.last; j += kVecs * V::kLanes)
+        add<kVecs>(call, k, end, j, Numbers<kRows * kVecs>());
+      for (; j + V::kLanes <= call.last; j += V::kLanes) add<1>(call, k, end, j, Numbers<kRows>());
+      if (j < call.last) add_part(call, k, end, j);
+    }
+  }
+
+ private:
+  using F = typename V::F;
+  static constexpr int64_t kDepth = 16;
+  static constexpr int kFit = V::kSums / kRows, kVecs = kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+
+  template <int vecs, int... n>
+  PLAIT_INLINE static void add(const QuantizedSumsCall& c, int64_t first, int64_t end, int64_t j,
+                               List<n...>) {
+    F sums[] = {V::load(c.sums + n / vecs * c.stride + j + n % vecs * V::kLanes)...};
+    for (int64_t k = first; k < end; ++k)
+      add_row<vecs>(c, k, j, sums, Numbers<vecs>(), List<n...>());
+    (V::store(c.sums + n / vecs * c.stride + j + n % vecs * V::kLanes, sums[n]), ...);
+  }
+  template <int vecs, int... v, int... n>
+  PLAIT_INLINE static void add_row(const QuantizedSumsCall& c, int64_t k, int64_t j,
+                                   F (&sums)[kRows * vecs], List<v...>, List<n...>) {
+    const QuantizedRow row = c.row(k);
+    const F w[] = {Format::weights(row, Format::scale(row, (j + v * V::kLanes) / Format::kBlock),
+                                   j + v * V::kLanes)...};
+    ((sums[n] = V::fma(V::broadcast(c.rows[n / vecs * c.k + k]), w[n % vecs], sums[n])), ...);
+  }
+  // Fewer than kLanes columns, the last ones.
+  PLAIT_INLINE static void add_part(const QuantizedSumsCall& c, int64_t first, int64_t end,
+                                    int64_t j) {
+    const int64_t lanes = c.last - j;
+    for (int64_t k = first; k < end; ++k) {
+      const QuantizedRow row = c.row(k);
+      alignas(64) float w[V::kLanes];
+      V::store(w, Format::weights_part(row, Format::scale(row, j / Format::kBlock), j, lanes));
+      for (int64_t r = 0; r < kRows; ++r)
+        for (int64_t i = 0; i < lanes; ++i)
+          c.sums[r * c.stride + j + i] += c.rows[r * c.k + k] * w[i];
+    }
+  }
+};
+template <class V, class Format, int kRows>
+PLAIT_TARGET void sums(const QuantizedSumsCall& call) {
+  Sums<V, Format, kRows>::run(call);
 }
 
 template <class V>
@@ -231,20 +327,30 @@ PLAIT_TARGET void narrow(const float* row, int64_t k, int16_t* to, float* scales
   }
 }
 
-template <class V>
-PLAIT_TARGET void widen(const uint8_t* numbers, const float* scales, int64_t k, float* to) {
-  int64_t i = 0;
-  for (; i + V::kLanes <= k; i += V::kLanes) {
-    const typename V::F s = V::broadcast(scales[i / kWeightBlock]);
-    V::store(to + i, V::fma(V::widen(numbers + i), s, V::mul(s, V::broadcast(-128))));
+template <class V, class Format>
+PLAIT_TARGET void widen(const QuantizedRow& row, int64_t first, int64_t n, float* to) {
+  const int64_t end = first + n;
+  for (int64_t i = first; i < end; i += V::kLanes) {
+    const auto scale = Format::scale(row, i / Format::kBlock);
+    if (i + V::kLanes <= end) {
+      V::store(to + (i - first), Format::weights(row, scale, i));
+      continue;
+    }
+    alignas(64) float part[V::kLanes];
+    V::store(part, Format::weights_part(row, scale, i, end - i));
+    std::copy(part, part + (end - i), to + (i - first));
   }
-  for (; i < k; ++i)
-    to[i] = scales[i / kWeightBlock] * static_cast<float>(static_cast<int>(numbers[i]) - 128);
 }
 
 template <class V, int... n>
 QuantizedFunctions functions(List<n...>) {
-  return {{dots<V, n + 1>...}, narrow<V>, widen<V>};
+  return {{dots<V, n + 1>...},
+          {wide_dots<V, Nf4<V>, n + 1>...},
+          {sums<V, Int8<V>, n + 1>...},
+          {sums<V, Nf4<V>, n + 1>...},
+          narrow<V>,
+          widen<V, Int8<V>>,
+          widen<V, Nf4<V>>};
 }
 template <class V>
 QuantizedFunctions functions() {

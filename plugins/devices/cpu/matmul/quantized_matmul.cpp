@@ -8,14 +8,18 @@
 namespace plait::cpu {
 namespace {
 
-// Outputs of a thread come in whole groups and in whole lines of C.
+// Outputs of a thread come in whole groups and in whole lines of C; of weights (k, n) in whole
+// blocks of these.
 constexpr int64_t kPart = 4 * kStreamGroup;
+constexpr int64_t parts_columns(const QuantizedDesc& d) {
+  return d.transpose_b ? kPart : kit::kNf4Block;
+}
 
 // With more, it costs less to pack the weights than to read them for each kMostStreamRows rows
 // (measured on Zen 4).
 constexpr int64_t kMostFewRows = 2 * kMostStreamRows;
 
-int64_t parts_of(const QuantizedDesc& d) { return (d.n + kPart - 1) / kPart; }
+int64_t parts_of(const QuantizedDesc& d) { return (d.n + parts_columns(d) - 1) / parts_columns(d); }
 
 int threads_of(const QuantizedDesc& d) {
   // To read a weight, and to multiply it by eight rows.
@@ -42,7 +46,9 @@ struct NarrowBytes {
 MatmulDesc blocked_desc(const QuantizedDesc& d) {
   MatmulDesc m;
   m.m = d.m, m.n = d.n, m.k = d.k;
-  m.transpose_b = m.quantized_b = true;
+  m.transpose_b = d.transpose_b;
+  m.quantized_b = true;
+  m.format_b = d.format;
   m.bias = d.bias;
   m.accumulate = d.accumulate;
   m.activation = d.activation;
@@ -50,10 +56,15 @@ MatmulDesc blocked_desc(const QuantizedDesc& d) {
   return m;
 }
 
+// Whether so many rows are rounded to 16 bits.
+bool are_narrow(const QuantizedDesc& d, int64_t rows) {
+  return d.transpose_b && d.format == kit::QuantFormat::kInt8 && rows <= kMostNarrowRows;
+}
+
 // Why the rows of a product are taken a few at a time, each time with all weights; "": they are
 // not.
 std::string few_rows_reason(const QuantizedDesc& d, Isa isa) {
-  if (d.m <= kMostNarrowRows) return "rows of 16 bits";
+  if (are_narrow(d, d.m)) return "rows of 16 bits";
   if (d.m <= kMostFewRows) return "rows of f32";
   return blocked_capability(blocked_desc(d), isa).refusal;
 }
@@ -76,7 +87,7 @@ KernelChoice QuantizedMatmul::choose(const QuantizedDesc& desc, Isa max_isa) {
   }
   choice.kernel = isa == Isa::avx512 ? "quantized_avx512" : "quantized_avx2";
   choice.why = few_rows_reason(desc, isa);
-  if (desc.m <= kMostNarrowRows) {
+  if (are_narrow(desc, desc.m)) {
     choice.workspace_bytes = NarrowBytes(desc.m, weight_blocks(desc.k)).all();
   } else if (choice.why.empty()) {
     choice.why = "weights widened to f32 while packed";
@@ -86,7 +97,7 @@ KernelChoice QuantizedMatmul::choose(const QuantizedDesc& desc, Isa max_isa) {
 }
 
 QuantizedMatmul::QuantizedMatmul(const QuantizedDesc& desc, Isa max_isa)
-    : desc_(desc), blocks_(weight_blocks(desc.k)), threads_(threads_of(desc)) {
+    : desc_(desc), row_(desc.row()), threads_(threads_of(desc)) {
   const Isa isa = limit_isa(max_isa);
   functions_ = isa == Isa::avx512 ? quantized_avx512() : quantized_avx2();
   activate_ = activation_function(desc.activation, isa);
@@ -98,8 +109,10 @@ QuantizedMatmul::~QuantizedMatmul() = default;
 void QuantizedMatmul::run(const QuantizedArgs& args) const {
   if (desc_.m == 0 || desc_.n == 0) return;
   if (blocked_ == nullptr) {
-    for (int64_t row = 0, rows; row < desc_.m; row += rows)
-      few_rows(args, row, rows = rows_at_once(desc_.m - row));
+    for (int64_t row = 0, rows; row < desc_.m; row += rows) {
+      rows = rows_at_once(desc_.m - row);
+      desc_.transpose_b ? few_rows(args, row, rows) : few_sums(args, row, rows);
+    }
     return;
   }
   MatmulArgs m;
@@ -112,37 +125,76 @@ void QuantizedMatmul::run(const QuantizedArgs& args) const {
   blocked_->run(m);
 }
 
+namespace {
+
+void set_weights(QuantizedRows& to, const QuantizedArgs& args, const kit::QuantRow& row) {
+  to.numbers = args.numbers;
+  to.scales = args.scales;
+  to.bytes = row.bytes(), to.floats = row.floats(), to.codes = row.number_bytes();
+}
+
+}  // namespace
+
 // `rows` rows from `row` on.
 void QuantizedMatmul::few_rows(const QuantizedArgs& args, int64_t row, int64_t rows) const {
   QuantizedCall call;
+  set_weights(call, args, row_);
   call.rows = args.a + row * desc_.k;
   call.k = desc_.k;
-  call.blocks = blocks_;
-  if (rows <= kMostNarrowRows) {
-    const NarrowBytes bytes(rows, blocks_);
+  call.blocks = row_.blocks();
+  if (are_narrow(desc_, rows)) {
+    const NarrowBytes bytes(rows, call.blocks);
     auto* at = static_cast<char*>(args.workspace);
     auto* narrow = reinterpret_cast<int16_t*>(at);
     auto* scales = reinterpret_cast<float*>(at + bytes.rows);
     auto* sums = reinterpret_cast<float*>(at + bytes.rows + bytes.scales);
     for (int64_t r = 0; r < rows; ++r)
-      functions_.narrow(call.rows + r * desc_.k, desc_.k, narrow + r * blocks_ * kWeightBlock,
-                        scales + r * blocks_, sums + r * blocks_);
+      functions_.narrow(call.rows + r * desc_.k, desc_.k, narrow + r * call.blocks * kWeightBlock,
+                        scales + r * call.blocks, sums + r * call.blocks);
     call.narrow = narrow;
     call.narrow_scales = scales;
     call.narrow_sums = sums;
   }
+  const auto dots = (row_.nf4() ? functions_.dots_nf4 : functions_.dots)[rows - 1];
   in_parallel(threads_, parts_of(desc_), [&](int64_t first_part, int64_t last_part) {
     float sums[kMostStreamRows * kStreamGroup];
     QuantizedCall own = call;
     own.sums = sums;
     const int64_t last = std::min(last_part * kPart, desc_.n);
     for (int64_t j = first_part * kPart; j < last; j += kStreamGroup) {
-      own.numbers = args.numbers + j * desc_.k;
-      own.scales = args.scales + j * blocks_;
+      own.numbers = args.numbers + j * call.bytes;
+      own.scales = args.scales + j * call.floats;
       own.outputs = std::min(kStreamGroup, last - j);
-      functions_.dots[rows - 1](own);
+      dots(own);
       store(args, sums, row, rows, j, own.outputs);
     }
+  });
+}
+
+// The same of weights (k, n), of which a thread takes columns. Sums are made where c is.
+void QuantizedMatmul::few_sums(const QuantizedArgs& args, int64_t row, int64_t rows) const {
+  QuantizedSumsCall call;
+  set_weights(call, args, row_);
+  call.rows = args.a + row * desc_.k;
+  call.sums = args.c + row * desc_.n;
+  call.k = desc_.k;
+  call.stride = desc_.n;
+  const auto sums = (row_.nf4() ? functions_.sums_nf4 : functions_.sums)[rows - 1];
+  in_parallel(threads_, parts_of(desc_), [&](int64_t first_part, int64_t last_part) {
+    QuantizedSumsCall own = call;
+    own.first = first_part * parts_columns(desc_);
+    own.last = std::min(last_part * parts_columns(desc_), desc_.n);
+    if (own.first >= own.last) return;
+    for (int64_t r = 0; r < rows && !desc_.accumulate; ++r) {
+      float* c = call.sums + r * desc_.n;
+      if (desc_.bias)
+        std::copy(args.bias + own.first, args.bias + own.last, c + own.first);
+      else
+        std::fill(c + own.first, c + own.last, 0.0f);
+    }
+    sums(own);
+    for (int64_t r = 0; r < rows && activate_ != nullptr; ++r)
+      activate_(call.sums + r * desc_.n + own.first, own.last - own.first);
   });
 }
 
