@@ -15,12 +15,12 @@
 namespace plait::checkpoint {
 
 bool is_convertible(uint32_t stored, uint32_t wanted) {
-  return stored == wanted || (kit::is_float(stored) &&
-                              (wanted == PLAIT_F32 || wanted == PLAIT_F64 || wanted == PLAIT_BF16));
+  return stored == wanted || (kit::is_float(stored) && kit::is_float(wanted));
 }
 
 bool rounds(uint32_t stored, uint32_t wanted) {
-  return dtype_bytes(wanted) < dtype_bytes(stored) || (stored == PLAIT_F16 && wanted == PLAIT_BF16);
+  return dtype_bytes(wanted) < dtype_bytes(stored) ||
+         (stored != wanted && dtype_bytes(wanted) == dtype_bytes(stored));  // bf16 and f16
 }
 
 std::string conversion_text(uint32_t stored, uint32_t wanted) {
@@ -30,11 +30,13 @@ std::string conversion_text(uint32_t stored, uint32_t wanted) {
 
 namespace {
 
-class Bf16 {
+// A number of 16 bits.
+template <uint16_t (*Round)(float), float (*Widen)(uint16_t)>
+class Rounded {
  public:
-  explicit Bf16(float v) : bits_(kit::to_bf16(v)) {}
-  explicit Bf16(double v) : Bf16(narrow(v)) {}
-  explicit operator float() const { return kit::from_bf16(bits_); }
+  explicit Rounded(float v) : bits_(Round(v)) {}
+  explicit Rounded(double v) : Rounded(narrow(v)) {}
+  explicit operator float() const { return Widen(bits_); }
 
  private:
   // Rounded to odd, so that rounding once more gives the nearest.
@@ -46,8 +48,12 @@ class Bf16 {
   }
   uint16_t bits_;
 };
+using Bf16 = Rounded<kit::to_bf16, kit::from_bf16>;
+using F16 = Rounded<kit::to_f16, kit::from_f16>;
+
+bool is_finite(auto v) { return std::isfinite(static_cast<double>(v)); }
 bool is_finite(Bf16 v) { return std::isfinite(static_cast<float>(v)); }
-bool is_finite(auto v) { return std::isfinite(v); }
+bool is_finite(F16 v) { return std::isfinite(static_cast<float>(v)); }
 
 // load(stored element) is a float or a double. Rounds to nearest as the processor does. Returns the
 // number of finite values that became infinite, the last of them in *lost.
@@ -91,15 +97,17 @@ const std::byte* Converter::convert(const std::byte* piece, size_t& size) {
   size = n * dtype_bytes(wanted_);
   converted_.resize(size);
   double lost = 0;
-  const auto convert = wanted_ == PLAIT_F64   ? convert_to<double>
-                       : wanted_ == PLAIT_F32 ? convert_to<float>
-                                              : convert_to<Bf16>;
+  const auto convert = wanted_ == PLAIT_F64    ? convert_to<double>
+                       : wanted_ == PLAIT_F32  ? convert_to<float>
+                       : wanted_ == PLAIT_BF16 ? convert_to<Bf16>
+                                               : convert_to<F16>;
   const size_t overflows = convert(stored_, piece, converted_.data(), n, &lost);
   if (overflows > 0)
     fail_data("[checkpoint] " + what_ + " contains " + strf("%g", lost) + " in " +
               dtype_name(stored_) + ", expected numbers within the range of " +
               dtype_name(wanted_) + "; read it with [precision] " +
-              (wanted_ == PLAIT_BF16 ? "master = true" : "compute = \"f64\""));
+              (dtype_bytes(wanted_) == 2 ? "master = true and frozen = \"master\""
+                                         : "compute = \"f64\""));
   return converted_.data();
 }
 

@@ -1,5 +1,5 @@
 // Element types of stored tensors that are read as another type: any float as f64 and 16-bit floats
-// as f32 exactly, f64 as f32, and any as bf16, rounded to nearest.
+// as f32 exactly, f64 as f32, and any as bf16 or f16, rounded to nearest.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace plait::checkpoint {
 
 // Whether tensors of type `stored` may be read as type `wanted`: equal types, or any
-// float as f32, f64 or bf16.
+// float as another one.
 bool is_convertible(uint32_t stored, uint32_t wanted);
 // Whether that may change a number.
 bool rounds(uint32_t stored, uint32_t wanted);

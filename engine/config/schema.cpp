@@ -161,12 +161,16 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
                     "nearest at random, exact on average; gains and biases stay f32"),
         kResult),
     key<&PrecisionConfig::split_master>(
-        bool_option(
-            "split_master", "false",
-            "with bf16, keep each f32 weight as its copy and the 16 bits that the copy "
-            "lacks, 4 bytes instead of 6: nothing is lost, but a host has no view of such "
-            "a weight, and copies round halves away from 0; no effect on trained weights with "
-            "zero = 3"),
+        bool_option("split_master", "false",
+                    "with bf16, keep each f32 weight as its copy and the 16 bits that the copy "
+                    "lacks, 4 bytes instead of 6: nothing is lost, but a host has no view of such "
+                    "a weight, and copies round halves away from 0; no effect with zero = 3"),
+        kResult),
+    key<&PrecisionConfig::frozen>(
+        choice_option("frozen", "\"master\"", "master|compute",
+                      "with bf16 or f16, how frozen weights of two or more dimensions are kept: as "
+                      "trained ones, or in the type of `compute` alone, 2 bytes each; frozen gains "
+                      "and biases stay f32"),
         kResult),
     key<&PrecisionConfig::residual>(
         choice_option("residual", "\"f32\"", "f32|compute",

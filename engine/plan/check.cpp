@@ -312,8 +312,10 @@ void warn_ignored(const config::Experiment& e, Log* log) {
   if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
   if (t.data > 1 && t.zero == 3 && e.precision.split_master)
-    warn("precision.split_master", "with topology.zero = 3 there are no copies of trained weights");
+    warn("precision.split_master", "with topology.zero = 3 there are no copies of weights");
   const config::PrecisionConfig& p = e.precision;
+  if (p.frozen == "compute" && (p.compute == "f32" || p.compute == "f64"))
+    warn("precision.frozen", "precision.compute is \"" + p.compute + "\", as all weights are kept");
   if (p.products != "fp8") {
     for (const auto& [path, set] : e.sections)
       for (const char* key : {"scaling", "forward", "grad_input", "grad_weight", "except"})

@@ -53,7 +53,7 @@ void for_each_block(const Plan& plan, int32_t replica,
     const Parameter& p = plan.parameters[i];
     for (LocalBlock& h : local_parameter_blocks(plan, p, replica))
       visit(CheckpointBlock{p.name, p, p.shape, std::move(h), false,
-                            of_us(i, p.group >= 0 && plan.zero == 3, p.sharded)});
+                            of_us(i, plan.zero == 3, p.sharded)});
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];

@@ -36,12 +36,13 @@ std::string layer_of(const std::string& parameter) {
 // of whole layers need not wait for the layer in front of them.
 bool starts_bucket(const Plan& plan, const ParameterGroup& group, const std::string& last_layer,
                    const Parameter& p) {
+  const uint32_t dtype = p.frozen ? group.parameters.dtype : group.gradients.dtype;
   // Ranks that hold the same parameters in different stages cut them alike.
   if (group.buckets.empty() || !group.tied.empty() || group.buckets.back().chunk != p.chunk)
     return true;
   if (plan.grid.data() == 1 || layer_of(p.name) == last_layer) return false;
   const int64_t end = group.elements + p.stored_elements;
-  const uint64_t bytes = program::bytes_of(end - group.buckets.back().begin, group.gradients.dtype);
+  const uint64_t bytes = program::bytes_of(end - group.buckets.back().begin, dtype);
   return static_cast<double>(bytes) > plan.experiment.topology.bucket_mib * (1 << 20);
 }
 
@@ -75,7 +76,7 @@ topology::Box state_box(const Parameter& p, const TensorState& s) {
 
 // The group of a trained parameter; made when the first one asks for it, on every rank: also on
 // those that hold none of it.
-int32_t group_of(PlanDraft& plan, const Parameter& p) {
+int32_t trained_group(PlanDraft& plan, const Parameter& p) {
   size_t m = 0;
   while (plan.experiment.models[m].name != p.model) ++m;
   const config::ModelConfig& model = plan.experiment.models[m];
@@ -127,17 +128,15 @@ bool owns_whole(const Plan& plan, const ParameterGroup& g) {
   return plan.zero > 0 && g.scope == PLAIT_SCOPE_TENSOR;
 }
 
-// Behind the parameters of its group so far; opens another bucket where the last one is full.
+// Behind the parameters of the group so far; opens another bucket where the last one is full.
 // last_layer: of the parameter that the group got before.
-void assign_flat_offset(PlanDraft& plan, Parameter& p, std::string& last_layer) {
-  ParameterGroup& g = plan.groups[static_cast<size_t>(p.group)];
+void append_to(const Plan& plan, ParameterGroup& g, Parameter& p, std::string& last_layer) {
   const bool starts = starts_bucket(plan, g, last_layer, p);
   last_layer = layer_of(p.name);
   p.flat_offset = round_up(g.elements, starts ? unit_of(plan) : line_of(plan));
   g.elements = p.flat_offset + p.stored_elements;
   if (starts) g.buckets.push_back({.begin = p.flat_offset, .chunk = p.chunk});
   p.bucket = static_cast<int32_t>(g.buckets.size()) - 1;
-  set_buffers(plan, g, p);
 }
 
 // The next parameters of a group, whole ones for each replica.
@@ -186,20 +185,28 @@ void pack_groups(PlanDraft& plan) {
 }
 
 // After the last parameter: closes the buckets and shards them.
-void shard_buckets(PlanDraft& plan) {
+void shard_buckets(const Plan& plan, ParameterGroup& g) {
+  g.elements = round_up(g.elements, unit_of(plan));
+  g.shard_elements = 0;
+  for (size_t i = 0; i < g.buckets.size(); ++i) {
+    Bucket& bucket = g.buckets[i];
+    const int64_t end = i + 1 < g.buckets.size() ? g.buckets[i + 1].begin : g.elements;
+    bucket.elements = end - bucket.begin;
+    const topology::Range shard = shard_of(plan, bucket, plan.at.data);
+    bucket.shard_begin = shard.begin;
+    bucket.shard_elements = shard.size();
+    bucket.state_begin = g.shard_elements;
+    g.shard_elements += bucket.shard_elements;
+  }
+}
+
+void close_groups(PlanDraft& plan) {
+  for (ParameterGroup& g : plan.frozen_groups) {
+    shard_buckets(plan, g);
+    plan.storage.append(g.parameters, g.shard_elements);
+  }
   for (ParameterGroup& g : plan.groups) {
-    g.elements = round_up(g.elements, unit_of(plan));
-    g.shard_elements = 0;
-    for (size_t i = 0; i < g.buckets.size(); ++i) {
-      Bucket& bucket = g.buckets[i];
-      const int64_t end = i + 1 < g.buckets.size() ? g.buckets[i + 1].begin : g.elements;
-      bucket.elements = end - bucket.begin;
-      const topology::Range shard = shard_of(plan, bucket, plan.at.data);
-      bucket.shard_begin = shard.begin;
-      bucket.shard_elements = shard.size();
-      bucket.state_begin = g.shard_elements;
-      g.shard_elements += bucket.shard_elements;
-    }
+    shard_buckets(plan, g);
     if (!g.is_split())
       plan.storage.append(g.parameters, plan.zero < 3 ? g.elements : g.shard_elements);
     if (g.low.exists()) plan.storage.append(g.low, g.elements);
@@ -228,6 +235,27 @@ namespace {
 class FrozenMemory {
  public:
   explicit FrozenMemory(PlanDraft& plan) : plan_(plan) {}
+  // On every rank: all of them have the same segments.
+  void add(Parameter& p) {
+    if (plan_.zero == 3) p.frozen_group = group_of(p);
+    if (!p.held_by(plan_.at.pipeline)) return;
+    if (p.frozen_group < 0) return place(p);
+    ParameterGroup& g = plan_.frozen_groups[static_cast<size_t>(p.frozen_group)];
+    append_to(plan_, g, p, last_layers_[p.frozen_group]);
+  }
+
+ private:
+  int32_t group_of(const Parameter& p) {
+    const std::string name = p.model + ".frozen." + program::dtype_name(p.shape.dtype);
+    for (size_t i = 0; i < plan_.frozen_groups.size(); ++i)
+      if (plan_.frozen_groups[i].name == name) return static_cast<int32_t>(i);
+    ParameterGroup g;
+    g.name = name;
+    g.parameters =
+        plan_.storage.add_flat(name + ".parameters", Category::kParameters, p.shape.dtype);
+    plan_.frozen_groups.push_back(std::move(g));
+    return static_cast<int32_t>(plan_.frozen_groups.size() - 1);
+  }
   void place(Parameter& p) {
     const bool split = plan_.precision.split && p.read_low;
     if (!split)
@@ -240,14 +268,13 @@ class FrozenMemory {
       p.rest = take(rest_, "frozen.rest", Category::kParameters, rest_entries(p.stored_elements),
                     kRestType);
   }
-
- private:
   BufferRef take(int32_t& segment, const char* name, Category category, int64_t n, uint32_t dtype) {
     if (segment < 0) segment = plan_.storage.add(name, category);
     return plan_.storage.allocate(segment, program::bytes_of(n, dtype));
   }
   PlanDraft& plan_;
   int32_t whole_ = -1, low_ = -1, rest_ = -1;
+  std::map<int32_t, std::string> last_layers_;  // by group
 };
 
 }  // namespace
@@ -258,15 +285,17 @@ void lay_out_parameters(PlanDraft& plan) {
   for (Parameter& p : plan.parameters) {
     const bool here = p.held_by(plan.at.pipeline);
     if (!p.frozen) {
-      p.group = group_of(plan, p);
-      if (here && !owns_whole(plan, plan.groups[static_cast<size_t>(p.group)]))
-        assign_flat_offset(plan, p, last_layers[p.group]);
-    } else if (here) {
-      frozen.place(p);
+      p.group = trained_group(plan, p);
+      ParameterGroup& g = plan.groups[static_cast<size_t>(p.group)];
+      if (!here || owns_whole(plan, g)) continue;
+      append_to(plan, g, p, last_layers[p.group]);
+      set_buffers(plan, g, p);
+    } else {
+      frozen.add(p);
     }
   }
   pack_groups(plan);
-  shard_buckets(plan);
+  close_groups(plan);
 }
 
 topology::Range shard_of(const Plan& plan, const Bucket& bucket, int32_t replica) {
@@ -277,8 +306,13 @@ topology::Range shard_of(const Plan& plan, const Bucket& bucket, int32_t replica
   return {begin + replica * n, begin + (replica + 1) * n};
 }
 
+const ParameterGroup& group_of(const Plan& plan, const Parameter& p) {
+  return p.frozen ? plan.frozen_groups[static_cast<size_t>(p.frozen_group)]
+                  : plan.groups[static_cast<size_t>(p.group)];
+}
+
 const Bucket& bucket_of(const Plan& plan, const Parameter& p) {
-  return plan.groups[static_cast<size_t>(p.group)].buckets[static_cast<size_t>(p.bucket)];
+  return group_of(plan, p).buckets[static_cast<size_t>(p.bucket)];
 }
 
 std::vector<std::vector<const Parameter*>> bucket_members(const Plan& plan, size_t group) {
@@ -322,8 +356,8 @@ std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter
                                                int32_t replica) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
   if (p.is_split()) return {{p.box, p.low, p.shape.dtype, p.rest}};
-  if (p.group < 0 || plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
-  return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters, replica);
+  if (plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
+  return owned_blocks(plan, p, group_of(plan, p).parameters, replica);
 }
 
 std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p) {
@@ -346,7 +380,7 @@ std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p, int3
 }
 
 bool is_fully_local(const Plan& plan, const Parameter& p) {
-  return !p.sharded && (p.group < 0 || plan.zero < 3) &&
+  return !p.sharded && plan.zero < 3 &&
          p.holders.size() == static_cast<size_t>(plan.grid.pipeline());
 }
 

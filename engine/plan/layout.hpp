@@ -16,7 +16,10 @@ void lay_out_parameters(PlanDraft& plan);
 
 // Names the segments of a group: unique among groups.
 std::string segment_name(const ParameterGroup& group);
-// The bucket that a trained parameter lies in. After lay_out_parameters().
+// The group of flat memory that a parameter lies in: a frozen one with ZeRO 3 only. After
+// lay_out_parameters().
+const ParameterGroup& group_of(const Plan& plan, const Parameter& parameter);
+// The bucket that it lies in. After lay_out_parameters().
 const Bucket& bucket_of(const Plan& plan, const Parameter& parameter);
 // The parameters of each bucket of Plan::groups[group], in the order in which they lie.
 std::vector<std::vector<const Parameter*>> bucket_members(const Plan& plan, size_t group);

@@ -46,6 +46,7 @@ struct Parameter {
       holders;                  // pipeline ranks that hold it, ascending; more than one: it is tied
   int32_t chunk = 0;            // first stage of this rank that reads it
   int32_t group = -1;           // index into Plan::groups, -1: frozen
+  int32_t frozen_group = -1;    // index into Plan::frozen_groups, -1: trained, or not divided
   topology::Box box;            // the block of the global tensor on this rank
   bool sharded = false;         // each tensor rank holds a shard along `shard_dim`
   int64_t stored_elements = 0;  // elements in memory, including padding behind the box

@@ -122,6 +122,9 @@ struct Plan {
   std::vector<Normalization> normalizations;  // of fields by columns; others are constants
   std::vector<Parameter> parameters;
   std::vector<ParameterGroup> groups;
+  // With ZeRO 3, the flat memory of frozen parameters, of which each replica holds a shard: one for
+  // each model and type. Only name, sharding and parameters of a group mean something here.
+  std::vector<ParameterGroup> frozen_groups;
   std::vector<Model> models;
   std::vector<Layer> layers;          // of all models, for reports
   std::vector<Metric> metrics;        // their states are those of the last evaluated batch

@@ -15,6 +15,7 @@ Precision precision_of(const config::PrecisionConfig& config) {
   p.low_residual = config.residual == "compute";
   if (config.compute == "bf16") p.low = PLAIT_BF16;
   p.low_weights = !config.master;
+  p.low_frozen = p.low_weights || config.frozen == "compute";
   p.split = config.split_master;
   if (config.compute == "f16") p.low = PLAIT_F16;
   if (p.is_mixed()) return p;

@@ -22,12 +22,15 @@ struct Precision {
   // So are parameters of two or more dimensions, which then are kept in no other type: updates are
   // rounded, see round_weights.hpp.
   bool low_weights = false;
-  bool tf32 = false;  // products of f32 are computed in TF32 where the device can
+  bool low_frozen = false;  // the same of frozen ones, which nothing updates
+  bool tf32 = false;        // products of f32 are computed in TF32 where the device can
   // Parameters that have copies of that type lie in two halves, see halves.hpp.
   bool split = false;
   bool is_mixed() const { return low != 0; }
   uint32_t products() const { return is_mixed() ? low : compute; }  // type of their operands
-  uint32_t parameter_of(uint32_t ndim) const { return low_weights && ndim >= 2 ? low : parameter; }
+  uint32_t parameter_of(uint32_t ndim, bool frozen) const {
+    return ndim >= 2 && (frozen ? low_frozen : low_weights) ? low : parameter;
+  }
 };
 
 // Throws PLAIT_ERR_CONFIG for a type that layers cannot compute in.

@@ -71,12 +71,13 @@ std::unique_ptr<PlanDraft> clone_for_stage(const PlanDraft& plan, int32_t pipeli
   clone->at.pipeline = pipeline;
   clone->rank = plan.grid.rank(clone->at);
   clone->groups.clear();
+  clone->frozen_groups.clear();
   clone->collectives.clear();
   clone->programs.clear();
   for (Parameter& p : clone->parameters) {
     p.holders.clear();
     p.chunk = p.bucket = 0;
-    p.group = -1;
+    p.group = p.frozen_group = -1;
     p.flat_offset = 0;
     p.value = p.gradient = p.squares = p.low = p.rest = {};
   }

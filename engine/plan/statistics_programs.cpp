@@ -198,7 +198,7 @@ struct CountedPart {
 };
 
 CountedPart part_of_bucket(const Plan& plan, const Parameter& p, bool gradient) {
-  const ParameterGroup& group = plan.groups[static_cast<size_t>(p.group)];
+  const ParameterGroup& group = group_of(plan, p);
   const Bucket& bucket = bucket_of(plan, p);
   const int64_t begin = std::max(p.flat_offset, bucket.shard_begin),
                 end = std::min(p.flat_offset + p.stored_elements,
@@ -216,7 +216,7 @@ CountedPart counted_part(const Plan& plan, const StatisticsTensor& t) {
   if (p.holders.empty() || p.holders[0] != plan.at.pipeline) return {};
   if (!p.sharded && plan.at.tensor > 0) return {};
   // Whether the replicas divide it.
-  const bool divided = !p.frozen && (gradient ? plan.zero > 0 : plan.zero == 3);
+  const bool divided = gradient ? plan.zero > 0 : plan.zero == 3;
   if (!divided && plan.at.data > 0) return {};
   if (gradient || divided) return part_of_bucket(plan, p, gradient);
   return {p.value, p.stored_elements, p.shape.dtype, p.is_split() ? &p : nullptr};

@@ -182,7 +182,7 @@ void finish_casts(const Plan& plan, TracedStep& w) {
   fold_casts(plan, w);
   read_low_copies(plan, w);
   read_halves(w);
-  if (plan.precision.low_weights) program::widen_rows(*w.graph);
+  if (plan.precision.low_frozen) program::widen_rows(*w.graph);
 }
 
 // A copy of the traced graph, whose parameters and factors of losses are bound to this plan's

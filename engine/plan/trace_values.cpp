@@ -221,16 +221,17 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   q.name = name;
   q.model = model.name;
   if (adapter_) q.adapter = adapter_->name;
-  q.shape = make_shape(plan_.precision.parameter_of(p.shape.ndim), program::dims_of(p.shape));
+  if (!model.frozen) q.setting = setting_of(model, name);
+  q.frozen = (adapter_ ? model.frozen : !model.trains(name)) ||
+             (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
+  q.shape =
+      make_shape(plan_.precision.parameter_of(p.shape.ndim, q.frozen), program::dims_of(p.shape));
   q.init = p.init;
   q.init_a = p.init_a;
   q.init_b = p.init_b;
   q.shard_dim = p.shard_dim;
   q.shard_unit = p.shard_unit;
   shard_parameter(p, q);
-  if (!model.frozen) q.setting = setting_of(model, name);
-  q.frozen = (adapter_ ? model.frozen : !model.trains(name)) ||
-             (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
   return q;
 }
 

@@ -97,7 +97,7 @@ namespace {
 
 // One coming and going of a bucket's parameters.
 struct GatherWindow {
-  int32_t group = 0;
+  const ParameterGroup* group = nullptr;
   const Bucket* bucket = nullptr;
   bool backward = false;
   size_t first_use = 0;  // op
@@ -123,7 +123,7 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
       const Bucket& bucket = bucket_of(plan, p);
       const auto [known, first] = index.try_emplace({&bucket, backward}, all.size());
       if (first) {
-        all.push_back({p.group, &bucket, backward, i, 0, {}, 0, 0});
+        all.push_back({&group_of(plan, p), &bucket, backward, i, 0, {}, 0, 0});
         all.back().buffer = g.buffer(make_shape(p.shape.dtype, {bucket.elements}));
       }
       GatherWindow& window = all[known->second];
@@ -161,11 +161,11 @@ void gather_parameters(Graph& g, PlanDraft& plan,
                        const std::map<const Parameter*, ValueId>& values) {
   std::map<ValueId, const Parameter*> parameter_of;
   for (const auto& [p, v] : values)
-    if (v && p->group >= 0) parameter_of[v] = p;
+    if (v) parameter_of[v] = p;
   const size_t n = g.ops().size();
   std::vector<GatherWindow> all = gather_windows(g, plan, parameter_of);
   for (GatherWindow& v : all) {
-    const ParameterGroup& group = plan.groups[static_cast<size_t>(v.group)];
+    const ParameterGroup& group = *v.group;
     g.scope = group.name;
     const int32_t collective = add_collective(
         plan,

@@ -75,14 +75,15 @@ void fill_truncated(const Range& r) {
 
 // As f32, rounded to nearest: a weight of 16 bits begins with the bits of the low copy of one of
 // 32 bits.
-void fill_bf16(const Range& r, Fill fill) {
+void fill_16_bits(const Range& r, Fill fill) {
   constexpr int64_t kPiece = 1 << 12;
   std::vector<float> drawn(static_cast<size_t>(std::min(kPiece, r.n)));
   auto* out = static_cast<uint16_t*>(r.out);
   for (int64_t at = 0; at < r.n; at += kPiece) {
     const int64_t n = std::min(kPiece, r.n - at);
     fill({r.p, r.stream, r.seed, r.first + static_cast<uint64_t>(at), n, PLAIT_F32, drawn.data()});
-    std::transform(drawn.begin(), drawn.begin() + n, out + at, kit::to_bf16);
+    std::transform(drawn.begin(), drawn.begin() + n, out + at,
+                   r.dtype == PLAIT_BF16 ? kit::to_bf16 : kit::to_f16);
   }
 }
 
@@ -121,7 +122,7 @@ void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, int64_t 
                       end - begin,
                       dtype,
                       static_cast<char*>(out) + program::bytes_of(begin, dtype)};
-    if (dtype == PLAIT_BF16) return fill_bf16(range, fill);
+    if (program::dtype_bytes(dtype) == 2) return fill_16_bits(range, fill);
     fill(range);
   };
   run_on_threads(shares, fill_share);

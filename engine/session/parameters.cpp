@@ -265,7 +265,7 @@ void Parameters::read(const std::string& name, void* data, uint64_t bytes) {
     }
     const std::span<int32_t> bits(whole);
     if (p.sharded) c_.ranks.communicators()->sum(topology::Axis::kTensor, bits);
-    if (p.group >= 0 && c_.plan.zero == 3)
+    if (c_.plan.zero == 3)
       c_.ranks.communicators()->sum(topology::Axis::kData, bits);
     if (c_.plan.grid.pipeline() > 1) c_.ranks.communicators()->sum(topology::Axis::kPipeline, bits);
     std::memcpy(data, whole.data(), bytes);

@@ -26,6 +26,22 @@ class Adapters(RankCase):
         self.assertEqual((plan["parameter_count"], plan["trained_count"]), (195 + 86, 86))
         self.assertIn("281 parameters, 86 of them trained", self.said("plan", "lora.toml"))
 
+    def memory(self, *overrides):
+        return self.expect(0, "plan", "lora.toml", "--json", *overrides).records[-1]["memory"]
+
+    def test_replicas_divide_the_frozen_base(self):
+        whole, divided = self.memory("topology.data=2"), self.memory("topology.data=2", "topology.zero=3")
+        # Parts are whole cache lines of 64 bytes.
+        self.assertLessEqual(divided["parameters"], whole["parameters"] / 2 + 64)
+
+    def test_frozen_weights_of_16_bits_have_no_master(self):
+        low = "precision.compute=bf16"
+        master, alone = self.memory(low), self.memory(low, "precision.frozen=compute")
+        frozen = 8 * 16 + 16 * 3  # the two weights
+        # 4 bytes and a copy of 2 in the one case, 2 in the other; lines of 64 bytes.
+        saved = sum(master[k] - alone[k] for k in ("parameters", "low_parameters"))
+        self.assertAlmostEqual(saved, 4 * frozen, delta=2 * 64)
+
     def test_starts_beside_weights_of_the_model_alone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=5")
         out = self.said("run", "lora.toml", "model.load=base", "--run-dir", "tuned", "run.steps=5")

@@ -109,9 +109,13 @@ void check_frozen(const Outcome& o) {
   CHECK(adapters < o.initial.size());
 }
 
-void check_grids(const std::string& toml, const std::string& compute, double tolerance, int steps) {
+void check_grids(const std::string& toml, const std::string& compute, double tolerance, int steps,
+                 const std::string& frozen = "master") {
   const JobSpec job_spec{
-      toml + kAdapters, {"batch.eval=8", "precision.compute=" + compute}, {}, {}};
+      toml + kAdapters,
+      {"batch.eval=8", "precision.compute=" + compute, "precision.frozen=" + frozen},
+      {},
+      {}};
   const Outcome expected = alone(job_spec, steps);
   check_frozen(expected);
   CHECK(expected.losses.back() < expected.losses.front());
@@ -198,6 +202,7 @@ TEST_SUITE("adapters") {
     check_merges(toml, {"precision.compute=f32"}, 1e-5);
     check_merges(toml, {"precision.compute=bf16"}, 2e-2);
     check_merges(toml, {"precision.compute=bf16", "precision.split_master=true"}, 2e-2);
+    check_merges(toml, {"precision.compute=bf16", "precision.frozen=compute"}, 2e-2);
   }
   TEST_CASE("merged into a GPT-2, whose table is also its head") {
     const Folder folder;
@@ -208,5 +213,10 @@ TEST_SUITE("adapters") {
             [](uint32_t, plait::Session& session, Outcome&) { plait::merge(session); });
     CHECK(refused[0].code == PLAIT_ERR_CONFIG);
     CHECK(refused[0].error.find("is read by 'model.head' as well") != std::string::npos);
+  }
+  TEST_CASE("in bf16 beside weights of bf16 alone") {
+    const Folder folder;
+    check_grids(llama_model(folder), "bf16", 2e-2, 10, "compute");
+    check_grids(gpt2_model(folder) + kBiases, "f16", 2e-2, 10, "compute");
   }
 }

@@ -1,4 +1,5 @@
 #include "tests/parallel/ranks.hpp"
+#include "kit/half.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -100,11 +101,11 @@ Weights weights_of(const plait::Session& session) {
     values.resize(elements);
     if (p["dtype"] == "f64") {
       session.read(name, std::span<double>(values));
-    } else if (p["dtype"] == "bf16") {
+    } else if (p["dtype"] == "bf16" || p["dtype"] == "f16") {
       std::vector<uint16_t> bits(elements);
       session.read(name, std::span<uint16_t>(bits));
       std::transform(bits.begin(), bits.end(), values.begin(),
-                     [](uint16_t v) { return double{std::bit_cast<float>(uint32_t{v} << 16)}; });
+                     p["dtype"] == "bf16" ? plait::kit::from_bf16 : plait::kit::from_f16);
     } else {
       std::vector<float> narrow(elements);
       session.read(name, std::span<float>(narrow));

@@ -35,20 +35,21 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-TEST_CASE("floats are convertible to f32, f64 and bf16, other types to themselves") {
+TEST_CASE("floats are convertible to each other, other types to themselves") {
   for (const uint32_t stored : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
     CHECK(is_convertible(stored, PLAIT_F32));
     CHECK(is_convertible(stored, PLAIT_F64));
     CHECK(is_convertible(stored, PLAIT_BF16));
+    CHECK(is_convertible(stored, PLAIT_F16));
   }
   CHECK(is_convertible(PLAIT_I32, PLAIT_I32));
   CHECK(!is_convertible(PLAIT_I32, PLAIT_F32));
   CHECK(!is_convertible(PLAIT_F32, PLAIT_I32));
-  CHECK(!is_convertible(PLAIT_F32, PLAIT_F16));
-  CHECK(!is_convertible(PLAIT_BF16, PLAIT_F16));
+  CHECK(!is_convertible(PLAIT_I32, PLAIT_F16));
   CHECK(checkpoint::conversion_text(PLAIT_BF16, PLAIT_F32) == "BF16, converted exactly to F32");
   CHECK(checkpoint::conversion_text(PLAIT_F64, PLAIT_F32) == "F64, rounded to F32");
   CHECK(checkpoint::conversion_text(PLAIT_F16, PLAIT_BF16) == "F16, rounded to BF16");
+  CHECK(checkpoint::conversion_text(PLAIT_BF16, PLAIT_F16) == "BF16, rounded to F16");
 }
 
 TEST_CASE("16-bit floats are exact in f32 and f64, subnormal and infinite ones too") {
@@ -94,4 +95,13 @@ TEST_CASE("bf16 is the nearest to what is stored, rounded once") {
                          doctest::Contains("within the range of BF16; read it with [precision] "
                                            "master = true"),
                          Error);
+}
+
+TEST_CASE("to f16 a double is rounded once, and what is too large is refused") {
+  // Just above the middle of 1 and the next number of f16: by way of f32 it would become 1.
+  const std::vector<double> values{1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-11, -0x1p-24, 65504};
+  CHECK(converted<uint16_t>(PLAIT_F64, PLAIT_F16, values) ==
+        std::vector<uint16_t>{0x3c01, 0x3c00, 0x8001, 0x7bff});
+  CHECK_THROWS_WITH_AS((converted<uint16_t>(PLAIT_F32, PLAIT_F16, std::vector<float>{7e4f})),
+                       doctest::Contains("within the range of F16"), Error);
 }
