@@ -163,7 +163,7 @@ void ParameterProgram::add(ParameterRule rule) {
 }
 
 void ParameterProgram::assign(const Parameter& p, ValueId v) {
-  if (plan_.zero == 3 && p.group >= 0) return assign_own_part(p, v);
+  if (plan_.zero == 3) return assign_own_part(p, v);
   v = graph_->as_type(v, p.shape.dtype);
   const Place& place = place_of(p);
   if (p.is_split())
@@ -172,16 +172,19 @@ void ParameterProgram::assign(const Parameter& p, ValueId v) {
     graph_->assign(place.value, v);
 }
 
-// With ZeRO 3: those elements that this replica keeps.
+// With ZeRO 3: those elements that this replica keeps. None are written, too: all replicas must
+// gather the same.
 void ParameterProgram::assign_own_part(const Parameter& p, ValueId v) {
-  const ParameterGroup& group = plan_.groups[static_cast<size_t>(p.group)];
+  const ParameterGroup& group = group_of(plan_, p);
   const Bucket& bucket = bucket_of(plan_, p);
-  const int64_t begin = std::max(p.flat_offset, bucket.shard_begin),
-                end = std::min(p.flat_offset + p.stored_elements,
-                               bucket.shard_begin + bucket.shard_elements);
-  if (begin >= end) return;
-  const BufferRef at = offset_by(parameter_shard(plan_, group, bucket), begin - bucket.shard_begin,
-                                 group.parameters.dtype);
+  const topology::Range all_of{p.flat_offset, p.flat_offset + p.stored_elements},
+      shard{bucket.shard_begin, bucket.shard_begin + bucket.shard_elements};
+  const topology::Range common = topology::intersect(all_of, shard);
+  const int64_t begin = common.empty() ? all_of.begin : common.begin,
+                end = common.empty() ? all_of.begin : common.end;
+  const BufferRef at =
+      offset_by(parameter_shard(plan_, group, bucket),
+                common.empty() ? 0 : begin - bucket.shard_begin, group.parameters.dtype);
   const ValueId own = graph_->persistent(p.name + ", own part",
                                          make_shape(group.parameters.dtype, {end - begin}), at);
   const ValueId all = program::reshaped(*graph_, v, {p.stored_elements});
