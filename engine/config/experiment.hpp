@@ -75,7 +75,7 @@ struct PrecisionConfig {
   std::string fp8_scaling;              // "tensor" or "row"
   std::vector<std::string> fp8_except;  // patterns of names of parameters; * and ?
   bool master = true;  // weights of 16 bits are copies of f32 ones; false: there are no others
-  std::string frozen;  // "master" or "compute": how frozen weights are kept
+  std::string frozen;  // "master", "compute", "int8" or "nf4": how frozen weights are kept
   bool split_master = false;  // the f32 ones lie as that copy and the 16 bits that it lacks
 };
 

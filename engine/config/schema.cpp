@@ -167,10 +167,13 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
                     "a weight, and copies round halves away from 0; no effect with zero = 3"),
         kResult),
     key<&PrecisionConfig::frozen>(
-        choice_option("frozen", "\"master\"", "master|compute",
-                      "with bf16 or f16, how frozen weights of two or more dimensions are kept: as "
-                      "trained ones, or in the type of `compute` alone, 2 bytes each; frozen gains "
-                      "and biases stay f32"),
+        choice_option(
+            "frozen", "\"master\"", "master|compute|int8|nf4",
+            "how frozen weights are kept. compute: those of two or more dimensions in "
+            "the type of `compute` alone, 2 bytes each with bf16 or f16. int8, nf4: those "
+            "that only products read as numbers of 8 or 4 bits with scales, 1.13 or 0.53 "
+            "bytes each, the others as with compute; checkpoints leave them out "
+            "(checkpoint.save = \"trained\")"),
         kResult),
     key<&PrecisionConfig::residual>(
         choice_option("residual", "\"f32\"", "f32|compute",

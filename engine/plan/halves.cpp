@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "engine/plan/frozen_numbers.hpp"
 #include "engine/program/op_def.hpp"
 #include "kit/ops/halves.hpp"
 
@@ -111,7 +112,11 @@ SplitValue assign_split(Graph& g, const SplitValue& target, ValueId v) {
   return {halves[0], halves[1]};
 }
 
-ValueId read_whole(Graph& g, const Parameter& p, const plait_shape& shape) {
+ValueId read_whole(Graph& g, const Plan& plan, const Parameter& p, const plait_shape& shape) {
+  if (p.is_quantized()) {
+    const ValueId weight = dequantized(g, plan, p, numbers_of(g, plan, p));
+    return program::reshaped(g, weight, program::dims_of(shape));
+  }
   if (!p.is_split()) return g.persistent(p.name, shape, p.value);
   return joined(g, halves_of(g, p, shape));
 }

@@ -30,7 +30,8 @@ program::ValueId joined(program::Graph& g, const SplitValue& v);
 SplitValue assign_split(program::Graph& g, const SplitValue& target, program::ValueId v);
 
 // A parameter as a value of that shape, however it lies.
-program::ValueId read_whole(program::Graph& g, const Parameter& p, const plait_shape& shape);
+program::ValueId read_whole(program::Graph& g, const Plan& plan, const Parameter& p,
+                            const plait_shape& shape);
 // Ops that read a split parameter as f32 read its halves instead: of a table those rows that they
 // take, of any other parameter all of it, for the time of the op. After read_low_copies().
 void read_halves(TracedStep& step);

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/plan/frozen_numbers.hpp"
 #include "engine/plan/halves.hpp"
 #include "engine/plan/whole_parameters.hpp"
 #include "engine/program/shape.hpp"
@@ -237,8 +238,9 @@ class FrozenMemory {
   explicit FrozenMemory(PlanDraft& plan) : plan_(plan) {}
   // On every rank: all of them have the same segments.
   void add(Parameter& p) {
-    if (plan_.zero == 3) p.frozen_group = group_of(p);
+    if (is_divided(plan_, p)) p.frozen_group = group_of(p);
     if (!p.held_by(plan_.at.pipeline)) return;
+    if (p.is_quantized()) return place_numbers(p);
     if (p.frozen_group < 0) return place(p);
     ParameterGroup& g = plan_.frozen_groups[static_cast<size_t>(p.frozen_group)];
     append_to(plan_, g, p, last_layers_[p.frozen_group]);
@@ -268,12 +270,20 @@ class FrozenMemory {
       p.rest = take(rest_, "frozen.rest", Category::kParameters, rest_entries(p.stored_elements),
                     kRestType);
   }
+  void place_numbers(Parameter& p) {
+    const auto of = [&](const plait_shape& shape) {
+      return take(numbers_, "frozen.numbers", Category::kParameters, program::elements(shape),
+                  shape.dtype);
+    };
+    p.numbers = of(numbers_shape(plan_, p));
+    p.scales = of(scales_shape(plan_, p));
+  }
   BufferRef take(int32_t& segment, const char* name, Category category, int64_t n, uint32_t dtype) {
     if (segment < 0) segment = plan_.storage.add(name, category);
     return plan_.storage.allocate(segment, program::bytes_of(n, dtype));
   }
   PlanDraft& plan_;
-  int32_t whole_ = -1, low_ = -1, rest_ = -1;
+  int32_t whole_ = -1, low_ = -1, rest_ = -1, numbers_ = -1;
   std::map<int32_t, std::string> last_layers_;  // by group
 };
 
@@ -348,6 +358,27 @@ plait_shape local_shape(const Plan& plan, plait_shape shape, int32_t shard_dim) 
   return shape;
 }
 
+namespace {
+
+NumberedBlock numbered_block(const Plan& plan, const Parameter& p) {
+  return {p.numbers, p.scales, row_of(plan, p)};
+}
+
+}  // namespace
+
+bool is_divided(const Plan& plan, const Parameter& p) {
+  return plan.zero == 3 && !p.is_quantized();
+}
+
+std::vector<LocalBlock> stored_blocks(const Plan& plan, const Parameter& p) {
+  std::vector<LocalBlock> all = local_parameter_blocks(plan, p);
+  if (all.empty() || !p.is_quantized()) return all;
+  const auto of = [](const plait_shape& shape, BufferRef at) {
+    return LocalBlock{topology::full_box(program::dims_of(shape)), at, shape.dtype};
+  };
+  return {of(numbers_shape(plan, p), p.numbers), of(scales_shape(plan, p), p.scales)};
+}
+
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p) {
   return local_parameter_blocks(plan, p, plan.at.data);
 }
@@ -356,7 +387,8 @@ std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter
                                                int32_t replica) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
   if (p.is_split()) return {{p.box, p.low, p.shape.dtype, p.rest}};
-  if (plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
+  if (p.is_quantized()) return {{p.box, {}, p.shape.dtype, {}, numbered_block(plan, p)}};
+  if (!is_divided(plan, p)) return {{p.box, p.value, p.shape.dtype}};
   return owned_blocks(plan, p, group_of(plan, p).parameters, replica);
 }
 
@@ -380,7 +412,7 @@ std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p, int3
 }
 
 bool is_fully_local(const Plan& plan, const Parameter& p) {
-  return !p.sharded && plan.zero < 3 &&
+  return !p.sharded && !is_divided(plan, p) &&
          p.holders.size() == static_cast<size_t>(plan.grid.pipeline());
 }
 

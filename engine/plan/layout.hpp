@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/plan/plan_draft.hpp"
+#include "kit/quantized.hpp"
 
 namespace plait::plan {
 
@@ -36,18 +38,32 @@ plait_shape local_shape(const Plan& plan, plait_shape shape, int32_t shard_dim);
 // This rank has all of the parameter, as one block.
 bool is_fully_local(const Plan& plan, const Parameter& parameter);
 
+// Whether replicas hold a shard of the parameter each (ZeRO 3).
+bool is_divided(const Plan& plan, const Parameter& parameter);
+
+// Rows of a weight as numbers and scales: see frozen_numbers.hpp.
+struct NumberedBlock {
+  BufferRef numbers, scales;
+  kit::QuantRow row;
+};
+
 // A block of a global tensor that lies in one piece in this rank's memory, row-major; a split
-// parameter (halves.hpp) in two: bf16 at `at`, and what they lack at `rest`.
+// parameter (halves.hpp) in two: bf16 at `at`, and what they lack at `rest`; a
+// quantized one only as `numbered`.
 struct LocalBlock {
   topology::Box box;
   BufferRef at;
   uint32_t dtype = 0;  // of its elements, for hosts and files
   BufferRef rest = {};
+  std::optional<NumberedBlock> numbered = {};
   bool is_split() const { return rest.segment >= 0; }
+  bool is_plain() const { return !is_split() && !numbered; }
 };
 // The block of a parameter on this rank. The blocks of all ranks cover the tensor; blocks of
 // replicas may be equal.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter);
+// The same, but as bytes of this rank's memory: of a quantized one, numbers and scales as tensors.
+std::vector<LocalBlock> stored_blocks(const Plan& plan, const Parameter& parameter);
 // What the same rank of another replica holds, if the replicas share every bucket evenly.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter,
                                                int32_t replica);

@@ -39,7 +39,7 @@ void note_low_reads(PlanDraft& plan, const TracedModels& traced) {
           std::erase_if(casts, [&](size_t i) {
             return program::only_quantized(tracer->graph(), tracer->graph().ops()[i].out[0]);
           });
-        p.read_low = p.read_low || !casts.empty();
+        p.read_low = (p.read_low || !casts.empty()) && !p.is_quantized();
       }
 }
 

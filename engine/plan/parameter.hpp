@@ -57,8 +57,13 @@ struct Parameter {
   bool read_low = false;        // a program casts it to Precision::low
   BufferRef low;                // its copy in that type; unset: there is none
   BufferRef rest;               // the bits that the copy lacks; unset: it lies whole, at `value`
+  // Format of op `quantize`: in place of all of these it has numbers and scales, see
+  // frozen_numbers.hpp. "": it lies as floats.
+  std::string format;
+  BufferRef numbers, scales;
   std::vector<TensorState> states;  // of PLAIT_SCOPE_TENSOR; else its group has them
   bool is_split() const { return rest.segment >= 0; }  // see halves.hpp
+  bool is_quantized() const { return !format.empty(); }
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
   }

@@ -138,7 +138,10 @@ const ParameterProgram::Place& ParameterProgram::place_of(const Parameter& p) {
   if (!is_new) return at->second;
   const plait_shape shape = local_shape(plan_, p.shape, p.sharded ? p.shard_dim : -1);
   Place& place = at->second;
-  if (p.is_split()) {
+  if (p.is_quantized()) {
+    place.numbers = numbers_of(*graph_, plan_, p);
+    place.value = dequantized(*graph_, plan_, p, place.numbers);
+  } else if (p.is_split()) {
     place.halves = halves_of(*graph_, p, shape);
     place.value = joined(*graph_, place.halves);
   } else {
@@ -163,10 +166,12 @@ void ParameterProgram::add(ParameterRule rule) {
 }
 
 void ParameterProgram::assign(const Parameter& p, ValueId v) {
-  if (plan_.zero == 3) return assign_own_part(p, v);
+  if (is_divided(plan_, p)) return assign_own_part(p, v);
   v = graph_->as_type(v, p.shape.dtype);
   const Place& place = place_of(p);
-  if (p.is_split())
+  if (p.is_quantized())
+    assign_numbers(*graph_, p, place.numbers, v);
+  else if (p.is_split())
     assign_split(*graph_, place.halves, v);
   else
     graph_->assign(place.value, v);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/plan/frozen_numbers.hpp"
 #include "engine/plan/halves.hpp"
 #include "engine/plan/plan_draft.hpp"
 #include "engine/program/shard.hpp"
@@ -68,10 +69,11 @@ class ParameterProgram {
   int32_t finish();
 
  private:
-  // Where a parameter lies here: as a value, or in halves that are joined to it.
+  // Where a parameter lies here: as a value, or as what it is made of.
   struct Place {
     program::ValueId value = 0;
     SplitValue halves;
+    NumberedValue numbers;
   };
   const Place& place_of(const Parameter& p);
   void assign(const Parameter& p, program::ValueId v);

@@ -11,6 +11,7 @@
 #include "engine/plan/check.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/entry_points.hpp"
+#include "engine/plan/frozen_numbers.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/loss_weights.hpp"
@@ -285,6 +286,7 @@ void PlanBuilder::trace(config::Problems& problems) {
   note_model_figures(draft_, traced_);
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);
+  note_frozen_numbers(draft_, traced_);
   note_low_reads(draft_, traced_);
   note_loss_rows(draft_, *traced_.train);
 }

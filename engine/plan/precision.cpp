@@ -7,6 +7,7 @@ namespace plait::plan {
 Precision precision_of(const config::PrecisionConfig& config) {
   Precision p;
   p.tf32 = config.tf32;
+  if (config.frozen == "int8" || config.frozen == "nf4") p.frozen_format = config.frozen;
   if (config.compute == "f32") return p;
   if (config.compute == "f64") {
     p.compute = p.parameter = p.gradient = p.state = p.scalar = PLAIT_F64;
@@ -15,7 +16,7 @@ Precision precision_of(const config::PrecisionConfig& config) {
   p.low_residual = config.residual == "compute";
   if (config.compute == "bf16") p.low = PLAIT_BF16;
   p.low_weights = !config.master;
-  p.low_frozen = p.low_weights || config.frozen == "compute";
+  p.low_frozen = p.low_weights || config.frozen != "master";
   p.split = config.split_master;
   if (config.compute == "f16") p.low = PLAIT_F16;
   if (p.is_mixed()) return p;

@@ -5,6 +5,7 @@
 #include <plait/tensor.h>
 
 #include <cstdint>
+#include <string>
 
 #include "engine/config/experiment.hpp"
 
@@ -23,7 +24,9 @@ struct Precision {
   // rounded, see round_weights.hpp.
   bool low_weights = false;
   bool low_frozen = false;  // the same of frozen ones, which nothing updates
-  bool tf32 = false;        // products of f32 are computed in TF32 where the device can
+  std::string
+      frozen_format;  // frozen weights of products are numbers of 8 or 4 bits; "": they stay
+  bool tf32 = false;  // products of f32 are computed in TF32 where the device can
   // Parameters that have copies of that type lie in two halves, see halves.hpp.
   bool split = false;
   bool is_mixed() const { return low != 0; }

@@ -45,6 +45,7 @@ void read_quantized_weights(PlanDraft& plan, TracedStep& w) {
   std::map<ValueId, const Parameter*> parameter_of;
   std::set<ValueId> weights;
   for (const ParameterUse& use : w.parameter_uses) {
+    if (use.parameter->is_quantized()) continue;
     parameter_of[use.value] = use.parameter;
     weights.insert(use.value);
   }
@@ -70,7 +71,7 @@ EntryPoint write_quantize(const EntryPointSource& from) {
   for (const QuantizedWeight& q : plan.generation.quantized) {
     const Parameter& p = plan.parameters[q.parameter];
     graph->scope = p.name;
-    const ValueId whole = values[&p] = read_whole(*graph, p, q.shape);
+    const ValueId whole = values[&p] = read_whole(*graph, plan, p, q.shape);
     const std::vector<ValueId> made = graph->apply("quantize", {whole});
     graph->bind(made[0], q.numbers);
     graph->bind(made[1], q.scales);

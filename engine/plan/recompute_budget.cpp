@@ -79,7 +79,7 @@ std::unique_ptr<PlanDraft> clone_for_stage(const PlanDraft& plan, int32_t pipeli
     p.chunk = p.bucket = 0;
     p.group = p.frozen_group = -1;
     p.flat_offset = 0;
-    p.value = p.gradient = p.squares = p.low = p.rest = {};
+    p.value = p.gradient = p.squares = p.low = p.rest = p.numbers = p.scales = {};
   }
   return clone;
 }

@@ -216,10 +216,11 @@ CountedPart counted_part(const Plan& plan, const StatisticsTensor& t) {
   if (p.holders.empty() || p.holders[0] != plan.at.pipeline) return {};
   if (!p.sharded && plan.at.tensor > 0) return {};
   // Whether the replicas divide it.
-  const bool divided = gradient ? plan.zero > 0 : plan.zero == 3;
+  const bool divided = gradient ? plan.zero > 0 : is_divided(plan, p);
   if (!divided && plan.at.data > 0) return {};
   if (gradient || divided) return part_of_bucket(plan, p, gradient);
-  return {p.value, p.stored_elements, p.shape.dtype, p.is_split() ? &p : nullptr};
+  return {p.value, p.stored_elements, p.shape.dtype,
+          p.is_split() || p.is_quantized() ? &p : nullptr};
 }
 
 // Where the results of tensor i lie.
@@ -276,7 +277,7 @@ std::unique_ptr<Graph> write_sums(PlanDraft& plan) {
       continue;
     }
     const plait_shape shape = make_shape(part.dtype, {part.n});
-    std::vector<ValueId> in{part.split ? read_whole(g, *part.split, shape)
+    std::vector<ValueId> in{part.split ? read_whole(g, plan, *part.split, shape)
                                        : g.persistent(t.name, shape, part.at)};
     if (t.of == StatisticsOf::kGradients)
       in.push_back(g.persistent("scale", make_shape(PLAIT_F64, {}),

@@ -8,6 +8,7 @@
 
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/float8.hpp"
+#include "engine/plan/frozen_numbers.hpp"
 #include "engine/plan/halves.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/loss_scale.hpp"
@@ -180,6 +181,7 @@ void fold_casts(const Plan& plan, TracedStep& w) {
 // The same for a sharded program, whose tables are read as they lie.
 void finish_casts(const Plan& plan, TracedStep& w) {
   fold_casts(plan, w);
+  read_frozen_numbers(plan, w);
   read_low_copies(plan, w);
   read_halves(w);
   if (plan.precision.low_frozen) program::widen_rows(*w.graph);

@@ -161,7 +161,7 @@ void gather_parameters(Graph& g, PlanDraft& plan,
                        const std::map<const Parameter*, ValueId>& values) {
   std::map<ValueId, const Parameter*> parameter_of;
   for (const auto& [p, v] : values)
-    if (v) parameter_of[v] = p;
+    if (v && is_divided(plan, *p)) parameter_of[v] = p;
   const size_t n = g.ops().size();
   std::vector<GatherWindow> all = gather_windows(g, plan, parameter_of);
   for (GatherWindow& v : all) {

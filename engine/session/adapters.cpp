@@ -49,7 +49,7 @@ void Adapters::keep() {
   for (size_t i = 0; i < c_.plan.parameters.size(); ++i) {
     if (!changes(i)) continue;
     const plan::Parameter& p = c_.plan.parameters[i];
-    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
+    for (const plan::LocalBlock& held : plan::stored_blocks(c_.plan, p)) {
       const int64_t n = topology::elements(held.box);
       const uint64_t bytes = program::bytes_of(n, held.dtype);
       kept_.emplace_back(held, with_memory("session", "keep a copy of the parameter", p.name, bytes,

@@ -14,6 +14,10 @@
 
 namespace plait::session {
 
+// At most so many elements of the block as a piece that can be read or written: whole rows of a
+// quantized one, at least one of them.
+int64_t piece_elements(const plan::LocalBlock& block, int64_t most);
+
 // Elements [first, first + n) of a block, ordered with launches as Executor::read and write are:
 // the first waits, the second may borrow `from` until the queue is empty.
 void read_block(runtime::Executor& executor, const plan::LocalBlock& block, int64_t first,

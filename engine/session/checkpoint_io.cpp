@@ -191,7 +191,7 @@ SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer,
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (!b.ours) return;
     if (which == Tensors::kModels && (b.optimizer || !b.parameter.adapter.empty())) return;
-    if (b.local.is_split()) {
+    if (!b.local.is_plain()) {
       tensors.push_back(save_tensor(b, nullptr));
       tensors.back().next = pieces_of(c_.executor, b.local);
       return;

@@ -26,11 +26,12 @@ void Parameters::draw(const plan::Parameter& p) {
       const auto fill = [&](int64_t at, int64_t count, void* out) {
         session::initialize(p, seed, global + at, count, held.dtype, out, c_.plan.threads);
       };
-      if (c_.host_visible() && !held.is_split())
+      if (c_.host_visible() && held.is_plain())
         return fill(0, n, c_.executor.address(plan::offset_by(held.at, first, held.dtype)));
       // In pieces that are copied at once.
-      const auto piece =
-          static_cast<int64_t>(runtime::Transfers::kPiece / program::dtype_bytes(held.dtype));
+      const int64_t piece = piece_elements(
+          held,
+          static_cast<int64_t>(runtime::Transfers::kPiece / program::dtype_bytes(held.dtype)));
       for (int64_t at = 0; at < n; at += piece) {
         const int64_t count = std::min(piece, n - at);
         values.resize(program::bytes_of(count, held.dtype));
@@ -195,7 +196,7 @@ void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights
   for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
     const int64_t all = topology::elements(held.box);
     if (all == 0) continue;
-    if (c_.host_visible() && !held.is_split()) {
+    if (c_.host_visible() && held.is_plain()) {
       checkpoint::Weights::read(from, held.box, held.dtype,
                                 reinterpret_cast<std::byte*>(c_.executor.address(held.at)));
       continue;
@@ -265,8 +266,7 @@ void Parameters::read(const std::string& name, void* data, uint64_t bytes) {
     }
     const std::span<int32_t> bits(whole);
     if (p.sharded) c_.ranks.communicators()->sum(topology::Axis::kTensor, bits);
-    if (c_.plan.zero == 3)
-      c_.ranks.communicators()->sum(topology::Axis::kData, bits);
+    if (plan::is_divided(c_.plan, p)) c_.ranks.communicators()->sum(topology::Axis::kData, bits);
     if (c_.plan.grid.pipeline() > 1) c_.ranks.communicators()->sum(topology::Axis::kPipeline, bits);
     std::memcpy(data, whole.data(), bytes);
   });

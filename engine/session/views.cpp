@@ -27,6 +27,10 @@ Place parameter(const SessionContext& c, const Parameters& parameters, const std
     fail(PLAIT_ERR_UNIMPLEMENTED, "[session] parameter '" + name +
                                       "' lies as two halves of 16 bits (precision.split_master), "
                                       "so there is no view of its f32; read() and write() copy it");
+  if (p.is_quantized())
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[session] parameter '" + name + "' lies as numbers of " + p.format +
+             " (precision.frozen), so there is no view of its floats; read() and write() copy it");
   return {p.value, p.shape};
 }
 
