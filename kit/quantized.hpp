@@ -25,23 +25,32 @@ inline constexpr int64_t kInt8Block = 32;              // columns of a scale; th
 inline constexpr int64_t kNf4Block = 64;               // fewer
 inline constexpr int64_t kNf4Group = 256 * kNf4Block;  // columns that share least and step
 
+// One level; as a function, because code of a GPU has no arrays of the host.
+constexpr float nf4_level(int q) {
+  const float levels[16] = {
+      -1.0f,
+      -0.6961928009986877f,
+      -0.5250730514526367f,
+      -0.39491748809814453f,
+      -0.28444138169288635f,
+      -0.18477343022823334f,
+      -0.09105003625154495f,
+      0.0f,
+      0.07958029955625534f,
+      0.16093020141124725f,
+      0.24611230194568634f,
+      0.33791524171829224f,
+      0.44070982933044434f,
+      0.5626170039176941f,
+      0.7229568362236023f,
+      1.0f,
+  };
+  return levels[q];
+}
 inline constexpr float kNf4[16] = {
-    -1.0f,
-    -0.6961928009986877f,
-    -0.5250730514526367f,
-    -0.39491748809814453f,
-    -0.28444138169288635f,
-    -0.18477343022823334f,
-    -0.09105003625154495f,
-    0.0f,
-    0.07958029955625534f,
-    0.16093020141124725f,
-    0.24611230194568634f,
-    0.33791524171829224f,
-    0.44070982933044434f,
-    0.5626170039176941f,
-    0.7229568362236023f,
-    1.0f,
+    nf4_level(0),  nf4_level(1),  nf4_level(2),  nf4_level(3),  nf4_level(4),  nf4_level(5),
+    nf4_level(6),  nf4_level(7),  nf4_level(8),  nf4_level(9),  nf4_level(10), nf4_level(11),
+    nf4_level(12), nf4_level(13), nf4_level(14), nf4_level(15),
 };
 inline constexpr uint8_t kNf4Zero = 7;
 
@@ -61,7 +70,7 @@ struct QuantRow {
   constexpr int64_t floats() const { return nf4() ? 2 * quant_ceil(columns, kNf4Group) : blocks(); }
 
   // Of a row's bytes and floats: the scale of a block, the number of a column, and that weight,
-  // rounded once.
+  // which is exact in double.
   float scale(const uint8_t* row, const float* scales, int64_t at) const {
     if (!nf4()) return scales[at];
     const float* pair = scales + 2 * (at / (kNf4Group / kNf4Block));
@@ -70,10 +79,9 @@ struct QuantRow {
   int number(const uint8_t* row, int64_t column) const {
     return nf4() ? row[column / 2] >> (column % 2 * 4) & 15 : row[column];
   }
-  float weight(const uint8_t* row, const float* scales, int64_t column) const {
-    const float s = scale(row, scales, column / block());
+  double weight(const uint8_t* row, const float* scales, int64_t column) const {
     const int q = number(row, column);
-    return s * (nf4() ? kNf4[q] : static_cast<float>(q - 128));
+    return double{scale(row, scales, column / block())} * (nf4() ? double{kNf4[q]} : q - 128);
   }
 };
 
@@ -90,9 +98,9 @@ inline uint32_t greatest(const float* w, int64_t n) {
 }
 
 // How many halves between two levels lie below x.
-inline uint8_t nearest_nf4(float x) {
+constexpr uint8_t nearest_nf4(float x) {
   uint8_t q = 0;
-  for (int i = 0; i < 15; ++i) q += x > (kNf4[i] + kNf4[i + 1]) / 2;
+  for (int i = 0; i < 15; ++i) q += x > (nf4_level(i) + nf4_level(i + 1)) / 2;
   return q;
 }
 

@@ -33,8 +33,8 @@ struct Quantized : QuantRow {
   int64_t rows = 0;
 };
 // One weight of whole operands.
-inline float weight_at(const Quantized& w, const void* q, const void* scales, int64_t row,
-                       int64_t column) {
+inline double weight_at(const Quantized& w, const void* q, const void* scales, int64_t row,
+                        int64_t column) {
   return w.weight(static_cast<const uint8_t*>(q) + row * w.bytes(),
                   static_cast<const float*>(scales) + row * w.floats(), column);
 }

@@ -58,7 +58,7 @@ class PlainDequantize {
     const Operands operands(types_, data);
     for (int64_t row = 0; row < p_.rows; ++row)
       for (int64_t i = 0; i < p_.columns; ++i)
-        operands.set(2, row * p_.columns + i, double{weight_at(p_, data[0], data[1], row, i)});
+        operands.set(2, row * p_.columns + i, weight_at(p_, data[0], data[1], row, i));
   }
 
  private:
@@ -86,7 +86,7 @@ class PlainGatherQuantized {
       const double other = p_.known(id) ? 0 : std::numeric_limits<double>::quiet_NaN();
       for (int64_t j = 0; j < p_.width; ++j)
         operands.set(3, i * p_.width + j,
-                     here ? double{weight_at(p_.weights, data[0], data[1], row, j)} : other);
+                     here ? weight_at(p_.weights, data[0], data[1], row, j) : other);
     }
   }
 

@@ -34,8 +34,8 @@ struct Product {
   }
   double weight(int64_t k, int64_t j) const {
     const int64_t r = d.transpose_b ? j : k;
-    return double{row.weight(numbers.data() + r * row.bytes(), scales.data() + r * row.floats(),
-                             d.transpose_b ? k : j)};
+    return row.weight(numbers.data() + r * row.bytes(), scales.data() + r * row.floats(),
+                      d.transpose_b ? k : j);
   }
   struct Expected {
     double value, tolerance;

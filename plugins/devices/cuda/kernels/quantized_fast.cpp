@@ -31,7 +31,9 @@ class FewRows {
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const kit::MatmulQuantized p = parse_product(d);
     choice.workspace = 0;
-    if (d.inputs[0].dtype == PLAIT_F64)
+    if (p.weights.nf4() || !p.transpose_b)
+      why = "takes int8 weights (n, k)";
+    else if (d.inputs[0].dtype == PLAIT_F64)
       why = "takes f32, bf16 and f16, found f64";
     else if (p.m > kFewRows && !finer_than_a(d))
       why = "takes up to " + std::to_string(kFewRows) + " rows, found " + std::to_string(p.m);
@@ -77,8 +79,10 @@ class FewRows {
 
 // The same product of weights that are floats, which lie before the workspace of it.
 struct FloatProduct : AsMatmul {
-  explicit FloatProduct(const plait_op_desc& d)
-      : AsMatmul(d, d.inputs[0], with_dtype(d.inputs[1], d.inputs[0].dtype), 3) {}
+  explicit FloatProduct(const plait_op_desc& d) : FloatProduct(d, kit::parse_matmul_quantized(d)) {}
+  FloatProduct(const plait_op_desc& d, const kit::MatmulQuantized& p)
+      : AsMatmul(d, d.inputs[0], {d.inputs[0].dtype, 2, {p.weights.rows, p.weights.columns}}, 3,
+                 p.transpose_b) {}
   uint64_t weight_bytes() const {
     constexpr uint64_t kAlignment = 64;
     return (b_bytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -108,22 +112,34 @@ class ManyRows {
     const kit::MatmulQuantized p = parse_product(d);
     const FloatProduct product(d);
     weight_bytes_ = product.weight_bytes();
-    args_ = {nullptr, nullptr, nullptr, p.n * p.k, p.k, p.blocks};
-    const int type = type_index(d.inputs[0].dtype);
-    at_once_ = p.k % 4 != 0 ? 1 : type == 3 ? 2 : 4;
-    dequantize_ =
-        Function(device, "quantized_fast", at_once_ == 1 ? kNames[type] : kWideNames[type]);
     product_ = product.prepare(device);
+    const int64_t rows = p.weights.rows, columns = p.weights.columns, count = rows * columns;
+    const int type = type_index(d.inputs[0].dtype);
+    if (p.weights.nf4()) {
+      rows_ = {nullptr, nullptr, {},  {nullptr, d.inputs[0].dtype, 0}, p.weights, rows,
+               rows,    0,       rows};
+      blocks_ = blocks_for(count, kQuantizedBlock);
+      dequantize_ = Function(device, "quantized", "rows_of_quantized");
+      return;
+    }
+    args_ = {nullptr, nullptr, nullptr, count, columns, p.weights.blocks()};
+    const int at_once = columns % 4 != 0 ? 1 : type == 3 ? 2 : 4;
+    blocks_ = blocks_for(count, static_cast<int64_t>(kQuantizedBlock) * at_once);
+    dequantize_ =
+        Function(device, "quantized_fast", at_once == 1 ? kNames[type] : kWideNames[type]);
   }
 
   void run(plait_queue* queue, void* const* operands, void* workspace) const {
-    DequantizeArgs args = args_;
-    args.q = static_cast<const uint8_t*>(operands[1]);
-    args.scale = static_cast<const float*>(operands[2]);
-    args.w = workspace;
-    dequantize_.launch(queue,
-                       {blocks_for(args.count, static_cast<int64_t>(kQuantizedBlock) * at_once_)},
-                       kQuantizedBlock, args);
+    const auto launch = [&](auto args) {
+      args.q = static_cast<const uint8_t*>(operands[1]);
+      args.scale = static_cast<const float*>(operands[2]);
+      if constexpr (requires { args.w; })
+        args.w = workspace;
+      else
+        args.y.data = workspace;
+      dequantize_.launch(queue, {blocks_}, kQuantizedBlock, args);
+    };
+    rows_.row.nf4() ? launch(rows_) : launch(args_);
     product_.run(queue, operands[0], workspace, operands,
                  static_cast<char*>(workspace) + weight_bytes_);
   }
@@ -135,8 +151,9 @@ class ManyRows {
                                                 "dequantize_wide_f16", "dequantize_wide_f64"};
 
   uint64_t weight_bytes_ = 0;
-  DequantizeArgs args_{};
-  int at_once_ = 1;  // weights that a thread converts
+  DequantizeArgs args_{};       // of int8
+  RowsOfQuantizedArgs rows_{};  // of nf4
+  unsigned blocks_ = 0;
   Function dequantize_;
   PreparedMatmul product_;
 };

@@ -8,16 +8,16 @@
 namespace plait::cuda {
 
 inline kit::MatmulQuantized parse_product(const plait_op_desc& d) {
-  kit::MatmulQuantized p = with_known_activation(kit::parse_matmul_quantized(d));
-  kit::need(!p.weights.nf4() && p.transpose_b, "takes int8 weights (n, k)");
-  return p;
+  return with_known_activation(kit::parse_matmul_quantized(d));
 }
 
 class QuantizedProduct {
  public:
   explicit QuantizedProduct(const plait_op_desc& d) : p_(parse_product(d)), args_(p_, d, 3) {
     args_.fixed.a.dtype = d.inputs[0].dtype;
+    args_.fixed.row = p_.weights;
     args_.fixed.blocks = p_.weights.blocks();
+    args_.fixed.transpose_b = p_.transpose_b;
   }
   const kit::MatmulQuantized& shape() const { return p_; }
   MatmulQuantizedArgs args(void* const* operands) const {

@@ -7,10 +7,10 @@
 namespace plait::cuda {
 
 AsMatmul::AsMatmul(const plait_op_desc& d, const plait_shape& a, const plait_shape& b,
-                   uint32_t rest)
+                   uint32_t rest, bool transpose_b)
     : inputs_{a, b}, desc_(d), rest_(rest) {
   for (uint32_t i = rest; i < d.n_inputs; ++i) inputs_.push_back(d.inputs[i]);
-  attrs_.push_back({"transpose_b", PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr});
+  attrs_.push_back({"transpose_b", PLAIT_OPT_BOOL, 0, transpose_b, 0, nullptr, nullptr});
   for (const char* name : {"bias", "activation", "accumulate"})
     if (const plait_attr* attr = find_attr(d, name)) attrs_.push_back(*attr);
   desc_.op = "matmul";

@@ -23,13 +23,14 @@ class PreparedMatmul {
   std::unique_ptr<plait_kernel, void (*)(plait_kernel*)> kernel_{nullptr, [](plait_kernel*) {}};
 };
 
-// The desc of matmul with transpose_b, and the kernel that the engine would take for it. The desc
+// The desc of matmul, and the kernel that the engine would take for it. The desc
 // points into this object.
 class AsMatmul {
  public:
   // a, b: the floats. The inputs of the op from `rest` on are bias or c, as of matmul; its
   // attributes bias, activation and accumulate are passed on.
-  AsMatmul(const plait_op_desc& d, const plait_shape& a, const plait_shape& b, uint32_t rest);
+  AsMatmul(const plait_op_desc& d, const plait_shape& a, const plait_shape& b, uint32_t rest,
+           bool transpose_b = true);
   AsMatmul(const AsMatmul&) = delete;
   AsMatmul& operator=(const AsMatmul&) = delete;
 
