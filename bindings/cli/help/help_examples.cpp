@@ -36,7 +36,7 @@ const Examples kExamples[] = {
     {"generate", {"plait generate MODEL --checkpoint RUN --prompt \"ROMEO:\" --temperature 0.8"}},
     {"import", {"plait import hf FOLDER model"}},
     {"export", {"plait export runs/two weights.safetensors"}},
-    {"merge", {"plait merge runs/two --to merged", "plait eval merged"}},
+    {"merge", {"plait merge RUN --to merged", "plait merge FILE --from RUN/ckpt/best --to merged"}},
     {"checkpoint",
      {"plait checkpoint ls", "plait checkpoint verify runs/two",
       "plait checkpoint convert runs/two/ckpt/latest whole"}},

@@ -318,7 +318,7 @@ std::string generating() {
 // The functions of the host's headers that return an error.
 std::set<std::string> fallible() {
   std::stringstream text;
-  for (const char* header : {"plait.h", "adapters.h", "encode.h", "data.h", "generate.h", "view.h"})
+  for (const char* header : {"plait.h", "encode.h", "data.h", "generate.h", "view.h", "adapters.h"})
     text << std::ifstream(PLAIT_SOURCE_FOLDER "/abi/plait/" + std::string(header)).rdbuf();
   const std::string all = text.str();
   const std::string before = "plait_error *PLAIT_CALL ";

@@ -28,7 +28,9 @@ samples = 16
 shape = [6]
 classes = 4
 [model]
-layers = [{type = "linear", out = 12}, {type = "relu"}, {type = "linear", out = 4}]
+layers = [
+  {type = "linear", out = 12, parallel = "column"}, {type = "relu"}, {type = "linear", out = 4}
+]
 [loss]
 type = "cross_entropy"
 [optimizer]
@@ -110,7 +112,7 @@ TEST_CASE("parameter rules: ranks make the same calls, only where they need each
       {"topology.data=2", "topology.zero=3"},
       {"topology.tensor=2"},
       {"topology.tensor=2", "topology.data=2", "topology.zero=1"},
-      {"topology.tensor=2", "topology.data=2", "topology.zero=3", "topology.bucket_mib=0.0001"}};
+      {"topology.tensor=2", "topology.data=2", "topology.zero=3", "topology.bucket_mib=0.001"}};
   for (const ParameterRule::Work work : kWorks)
     for (const auto& keys : grids) {
       CAPTURE(keys);
