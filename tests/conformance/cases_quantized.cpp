@@ -187,6 +187,9 @@ void add_quantized_cases(std::vector<Case>& out) {
       out.push_back(product(PLAIT_F32, {{2, 3, 5}, 400, 100, format, transpose_b}, true));
       out.push_back(product(PLAIT_F32, {{20}, 16384 + 70, 5, format, transpose_b}));
       out.push_back(product(PLAIT_F32, {{3}, 5, 16384 + 70, format, transpose_b}));
+      // Several blocks of columns of y, the last one smaller.
+      out.push_back(product(PLAIT_BF16, {{17}, 200, 5120, format, transpose_b}, true, "gelu"));
+      accumulated(out, product(PLAIT_BF16, {{17}, 200, 5120, format, transpose_b}));
       for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16})
         for (const int64_t m : {1, 20, 130}) {
           out.push_back(product(type, {{m}, 300, 130, format, transpose_b}, true, "silu"));

@@ -12,8 +12,10 @@
 // come from memory, as bytes of weights per second; our choice, oneDNN and a loop that only reads
 // the
 // weights alternate. Several sets of weights take turns, so that no cache has them.
-// Times are medians over the rounds, of part 3 the least; the limit is the fastest round of the FMA
-// loop.
+// Part 4: products with quantized weights (n,k), of a layer and of the gradient of its input,
+// beside f32 and bf16, as GFLOP/s; all alternate.
+// Times are medians over the rounds, of parts 3 and 4 the least; the limit is the fastest round of
+// the FMA loop.
 
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -22,11 +24,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "plugins/devices/cpu/matmul/matmul.hpp"
+#include "plugins/devices/cpu/matmul/quantized.hpp"
+#include "plugins/devices/cpu/matmul/quantized_dot.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace {
@@ -357,6 +362,77 @@ void bench_few_rows(int threads) {
     }
 }
 
+// One line: rows (m, k) times weights (n, k) transposed, or rows (m, n) times these as they lie.
+void bench_quantized(Arena& arena, int64_t m, int64_t n, int64_t k, bool transpose_b, int threads) {
+  using plait::cpu::QuantizedDesc;
+  using plait::kit::QuantFormat;
+  const MatmulDesc desc =
+      shape(m, transpose_b ? n : k, transpose_b ? k : n, false, transpose_b, threads);
+  float* a = arena.floats(m * desc.k);
+  float* w = arena.floats(n * k);
+  float* c = arena.floats(m * desc.n);
+  void* workspace = arena.floats(8 << 20);
+  std::vector<std::function<void()>> runs;
+  const auto f32 = plait::cpu::make_matmul(desc);
+  runs.push_back([&] { f32->run({a, w, nullptr, c, workspace}); });
+  MatmulDesc half = desc;
+  half.half_a = half.half_b = half.half_c = plait::cpu::Half::bf16;
+  const std::string dot = plait::cpu::choose_dot(half).kernel;
+  const auto bf16 = dot.empty() ? nullptr : plait::cpu::make_matmul(half, dot);
+  if (bf16) runs.push_back([&] { bf16->run({a, w, nullptr, c, workspace}); });
+  // Any bytes are weights.
+  const auto* numbers = reinterpret_cast<const uint8_t*>(w);
+  std::vector<std::unique_ptr<plait::cpu::QuantizedMatmul>> kernels;
+  std::vector<std::unique_ptr<plait::cpu::QuantizedDot>> dots;
+  for (const QuantFormat format : {QuantFormat::kInt8, QuantFormat::kNf4}) {
+    QuantizedDesc q;
+    q.m = desc.m, q.n = desc.n, q.k = desc.k, q.threads = threads;
+    q.format = format, q.transpose_b = transpose_b;
+    kernels.push_back(std::make_unique<plait::cpu::QuantizedMatmul>(q));
+    runs.push_back([=, kernel = kernels.back().get()] {
+      kernel->run({a, numbers, w, nullptr, c, workspace});
+    });
+    if (!bf16) continue;
+    dots.push_back(std::make_unique<plait::cpu::QuantizedDot>(q));
+    runs.push_back([=, kernel = dots.back().get()] {
+      kernel->run({reinterpret_cast<const uint16_t*>(a), numbers, w, nullptr,
+                   reinterpret_cast<uint16_t*>(c), workspace});
+    });
+  }
+  std::vector<double> best(runs.size(), 1e9);
+  for (int round = 0; round < 20; ++round)
+    for (size_t i = 0; i < runs.size(); ++i)
+      best[i] = std::min(best[i], least_time(3, [&](int) { runs[i](); }));
+  const double flops = 2e-9 * static_cast<double>(m) * static_cast<double>(n * k);
+  const std::string name = "(" + std::to_string(m) + "," + std::to_string(desc.k) + ") x (" +
+                           std::to_string(n) + "," + std::to_string(k) + ")" +
+                           (transpose_b ? "'" : "");
+  std::printf("%-26s", name.c_str());
+  // In the order of the heading, and shares of the same type of a.
+  const std::vector<size_t> columns =
+      bf16 ? std::vector<size_t>{0, 2, 4, 1, 3, 5} : std::vector<size_t>{0, 1, 2};
+  for (size_t i = 0; i < columns.size(); ++i) {
+    std::printf("%9.1f", flops / best[columns[i]]);
+    if (i % 3 > 0) std::printf("%5.0f %%", 100 * best[columns[i / 3 * 3]] / best[columns[i]]);
+  }
+  std::printf("\n");
+}
+
+void bench_quantized(int threads) {
+  std::printf("\nquantized weights, %d thread(s): GFLOP/s, and shares of f32 and bf16\n%-26s",
+              threads, "");
+  for (const char* type : {"f32", "bf16"})
+    std::printf("%9s%9s%7s%9s%7s", type, "int8", "", "nf4", "");
+  std::printf("\n");
+  const int64_t shapes[][2] = {{768, 768}, {3072, 768}, {768, 3072}};
+  for (const int64_t m : {1, 8, 1024})
+    for (const auto& sizes : shapes)
+      for (const bool transpose_b : {true, false}) {
+        Arena arena(size_t{128} << 20);
+        bench_quantized(arena, m, sizes[0], sizes[1], transpose_b, threads);
+      }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -368,4 +444,5 @@ int main(int argc, char** argv) {
     bench_wide(threads, 128, true);
   }
   if (part == 0 || part == 3) bench_few_rows(threads);
+  if (part == 0 || part == 4) bench_quantized(threads);
 }

@@ -9,9 +9,9 @@
 #include "kit/dtype.hpp"
 #include "plugins/devices/cpu/half/convert.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/quantized_desc.hpp"
 #include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/matmul/quantized.hpp"
-#include "plugins/support/activation.hpp"
 #include "plugins/support/elements.hpp"
 
 namespace plait::cpu {
@@ -150,7 +150,7 @@ class RowsOfQuantized {
 class MatmulOfQuantized {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const QuantizedDesc m = desc_of(d);
+    const QuantizedDesc m = quantized_desc(d);
     for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
       const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
       if (type != PLAIT_F32 && i != kNumbers) {
@@ -164,7 +164,10 @@ class MatmulOfQuantized {
     return !kernel.kernel.empty();
   }
   MatmulOfQuantized(plait_device*, const plait_op_desc& d)
-      : desc_(desc_of(d)), kernel_(desc_), y_(d.n_inputs), bytes_(kit::bytes(d.outputs[0])) {}
+      : desc_(quantized_desc(d)),
+        kernel_(desc_),
+        y_(d.n_inputs),
+        bytes_(kit::bytes(d.outputs[0])) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     QuantizedArgs args;
     args.a = static_cast<const float*>(operands[0]);
@@ -180,21 +183,6 @@ class MatmulOfQuantized {
 
  private:
   static constexpr uint32_t kNumbers = 1;  // operand
-  static QuantizedDesc desc_of(const plait_op_desc& d) {
-    const kit::MatmulQuantized p = kit::parse_matmul_quantized(d);
-    // support::Activation lists the same functions in the same order.
-    const auto known = support::activation_named(p.activation);
-    kit::need(known.has_value(), "unknown activation '" + p.activation + "'");
-    return {p.m,
-            p.n,
-            p.k,
-            p.bias,
-            p.accumulate,
-            static_cast<Activation>(*known),
-            static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024)),
-            p.weights.format,
-            p.transpose_b};
-  }
 
   QuantizedDesc desc_;
   QuantizedMatmul kernel_;
