@@ -1,4 +1,6 @@
 // Experiments and plans.
+#include <plait/replay.h>
+
 #include <filesystem>
 #include <optional>
 
@@ -12,6 +14,7 @@
 #include "engine/plan/every_rank.hpp"
 #include "engine/plan/plan_builder.hpp"
 #include "engine/plan/print_programs.hpp"
+#include "engine/plan/replay.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -231,6 +234,24 @@ plait_error* plait_plan_every_rank(plait_experiment* experiment, plait_text** js
         problems);
     problems.raise_if_any();
     *json = new_text(plan::describe(*job));
+  });
+}
+
+plait_error* plait_plan_replay(plait_experiment* experiment, const char* profile, uint64_t size,
+                               plait_text** json, plait_text** svg) {
+  return guard_c([&] {
+    require(experiment, "experiment");
+    require(profile, "profile");
+    require(json, "json");
+    const std::shared_ptr<EngineState>& engine = experiment->engine;
+    config::Problems problems;
+    plan::ReplayTexts made = plan::replay(
+        experiment->experiment, {shared_registry(engine), &engine->log, experiment->resolver},
+        text_argument(profile, size, "profile"), problems);
+    problems.raise_if_any();
+    std::unique_ptr<plait_text> text(new_text(std::move(made.json)));
+    if (svg) *svg = made.svg.empty() ? nullptr : new_text(std::move(made.svg));
+    *json = text.release();
   });
 }
 

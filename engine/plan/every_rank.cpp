@@ -11,10 +11,6 @@
 #include "engine/plugin/job_place.hpp"
 
 namespace plait::plan {
-namespace {
-
-// The ranks that the topology asks for, 1 along an axis that follows from them; 1 where that is no
-// grid, which planning then says.
 int32_t ranks_wanted(const config::TopologyConfig& t) {
   int64_t ranks = 1;
   for (const int64_t given : {t.pipeline, t.data, t.tensor}) {
@@ -25,9 +21,8 @@ int32_t ranks_wanted(const config::TopologyConfig& t) {
   return static_cast<int32_t>(ranks);
 }
 
-// Makes a rank's plan. Plugins see the place of that rank.
-std::unique_ptr<const Plan> plan_rank(const config::Experiment& experiment, PlanContext context,
-                                      int32_t rank, int32_t ranks, config::Problems& problems) {
+std::unique_ptr<const Plan> plan_of_rank(const config::Experiment& experiment, PlanContext context,
+                                         int32_t rank, int32_t ranks, config::Problems& problems) {
   context.rank = rank;
   context.world = 0;
   if (rank > 0) context.log = nullptr;  // rank 0 has warned
@@ -35,6 +30,8 @@ std::unique_ptr<const Plan> plan_rank(const config::Experiment& experiment, Plan
   const plugin::JobScope scope({place(rank), place(ranks), place(rank), place(ranks)});
   return make_plan(experiment, context, problems);
 }
+
+namespace {
 
 // Whether the ranks that differ in the data coordinate alone have equal plans but for offsets: each
 // of them updates equally many elements of every bucket. With ZeRO, replicas own different whole
@@ -94,7 +91,7 @@ topology::Coordinates JobPlan::fullest(int32_t pipeline) const {
 std::unique_ptr<JobPlan> plan_every_rank(const config::Experiment& experiment,
                                          const PlanContext& context, config::Problems& problems) {
   auto job = std::make_unique<JobPlan>();
-  job->first = plan_rank(experiment, context, 0, ranks_wanted(experiment.topology), problems);
+  job->first = plan_of_rank(experiment, context, 0, ranks_wanted(experiment.topology), problems);
   if (!job->first) return nullptr;
   job->equal_replicas = replicas_are_equal(*job->first);
   job->planned.push_back(ranks_of(*job->first, job->equal_replicas));
@@ -103,7 +100,7 @@ std::unique_ptr<JobPlan> plan_every_rank(const config::Experiment& experiment,
   next.sibling = job->first.get();
   for (int32_t rank = 1; rank < grid.ranks(); ++rank) {
     if (job->equal_replicas && grid.at(rank).data > 0) continue;
-    const auto plan = plan_rank(experiment, next, rank, grid.ranks(), problems);
+    const auto plan = plan_of_rank(experiment, next, rank, grid.ranks(), problems);
     if (!plan) return nullptr;
     job->planned.push_back(ranks_of(*plan, job->equal_replicas));
   }

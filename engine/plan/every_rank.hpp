@@ -53,6 +53,14 @@ struct JobPlan {
 std::unique_ptr<JobPlan> plan_every_rank(const config::Experiment& experiment,
                                          const PlanContext& context, config::Problems& problems);
 
+// The ranks that the topology asks for, 1 along an axis that follows from them; 1 where that is no
+// grid, which planning then says.
+int32_t ranks_wanted(const config::TopologyConfig& t);
+
+// The plan of one of `ranks` ranks. Plugins see the place of that rank. As make_plan().
+std::unique_ptr<const Plan> plan_of_rank(const config::Experiment& experiment, PlanContext context,
+                                         int32_t rank, int32_t ranks, config::Problems& problems);
+
 // JSON for `plait plan --every-rank`. Errors: PLAIT_ERR_PEER when the calls of the ranks do not
 // match or do not finish.
 std::string describe(const JobPlan& job);

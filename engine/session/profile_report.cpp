@@ -59,7 +59,15 @@ struct Row {
   const plan::Program* program = nullptr;
   const plan::KernelCall* call = nullptr;
   Sums sums;
+  std::vector<double> seconds = {};  // of each call
 };
+
+double median(std::vector<double> all) {
+  if (all.empty()) return 0;
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
 
 std::string kernel_of(const plan::KernelCall& call) { return call.kernel ? call.kernel->name : ""; }
 
@@ -86,20 +94,19 @@ std::string key_of(const plan::Program& p, const plan::KernelCall& call) {
 
 std::vector<Row> rows_of(const plan::Plan& plan, const Measured& measured) {
   // First by call, since a call is made many times.
-  std::map<std::pair<const plan::Program*, size_t>, Sums> by_call;
-  for (const Executor::TimedCall& t : measured.calls) {
-    Sums& sums = by_call[{t.program, t.call}];
-    ++sums.calls;
-    sums.seconds += static_cast<double>(t.end_ns - t.begin_ns) * 1e-9;
-  }
+  std::map<std::pair<const plan::Program*, size_t>, std::vector<double>> by_call;
+  for (const Executor::TimedCall& t : measured.calls)
+    by_call[{t.program, t.call}].push_back(static_cast<double>(t.end_ns - t.begin_ns) * 1e-9);
   std::map<std::string, Row> rows;
-  for (auto& [at, sums] : by_call) {
+  for (const auto& [at, seconds] : by_call) {
     const plan::KernelCall& call = at.first->calls[at.second];
-    const auto n = static_cast<double>(sums.calls);
-    sums.flops = n * call.flops;
-    sums.bytes = n * bytes_of(plan, *at.first, call);
+    const auto n = static_cast<double>(seconds.size());
+    Sums sums{static_cast<int64_t>(seconds.size()), 0, n * call.flops,
+              n * bytes_of(plan, *at.first, call)};
+    for (const double s : seconds) sums.seconds += s;
     Row& row = rows.try_emplace(key_of(*at.first, call), Row{at.first, &call, {}}).first->second;
     row.sums.add(sums);
+    row.seconds.insert(row.seconds.end(), seconds.begin(), seconds.end());
   }
   std::vector<Row> all;
   for (auto& [key, row] : rows) all.push_back(row);
@@ -127,6 +134,7 @@ void write_row(JsonWriter& w, const plan::Plan& plan, const Row& row, const Meas
     w.field("kernel", kernel_of(*row.call)).field("detail", row.call->detail);
   w.texts("inputs", shapes(*row.program->graph, op.in));
   w.texts("outputs", shapes(*row.program->graph, op.out));
+  w.field("median_seconds", median(row.seconds));
   write_sums(w, row.sums, m);
   w.end_object();
 }
@@ -149,26 +157,69 @@ void write_groups(JsonWriter& w, const char* list, const char* field, const std:
   w.end_array();
 }
 
-}  // namespace
+// How the model was divided, and its layers: what a plan compares that uses these times.
+void write_model(JsonWriter& w, const plan::Plan& plan) {
+  w.key("layout").object().field("pipeline", plan.grid.pipeline());
+  w.field("data", plan.grid.data()).field("tensor", plan.grid.tensor());
+  w.field("zero", plan.zero).field("sequence", plan.experiment.topology.sequence);
+  if (plan.grid.pipeline() > 1)
+    w.field("schedule", topology::schedule_name(plan.pipeline.schedule.method))
+        .field("virtual_stages", plan.pipeline.schedule.shape.chunks);
+  w.field("micro_batch", plan.experiment.batch.micro).field("accumulation", plan.accumulation);
+  w.end_object().key("layers").array();
+  for (const plan::Layer& layer : plan.layers)
+    w.object()
+        .field("name", layer.name)
+        .field("type", layer.type)
+        .field("output", program::text(layer.output))
+        .end_object();
+  w.end_array();
+}
 
-std::string profile_json(const plan::Plan& plan, const Measured& m) {
-  const std::vector<Row> rows = rows_of(plan, m);
+void write_rank(JsonWriter& w, const plan::Plan& plan, const Measured& m,
+                const std::vector<Row>& rows) {
   Sums total;
   for (const Row& row : rows) total.add(row.sums);
-  JsonWriter w;
-  w.object().field("schema", 1).field("entry_point", m.entry_point).field("runs", m.runs);
-  w.field("device", plan.device).field("threads", plan.threads);
-  w.field("rank", plan.rank).field("ranks", plan.grid.ranks());
-  w.field("launches", m.waits ? "one by one, awaited" : "one by one");
-  w.field("seconds", m.seconds).field("kernel_seconds", total.seconds);
+  w.field("rank", plan.rank).field("seconds", m.seconds).field("kernel_seconds", total.seconds);
   w.field("outside_seconds", std::max(0.0, m.seconds - total.seconds));
+  const plan::EntryPoint* entry = plan.find_entry_point(m.entry_point);
+  w.field("launches_of_a_run", static_cast<uint64_t>(entry ? entry->launches.size() : 0));
   w.field("calls", total.calls).field("flops", total.flops);
   if (m.peak_flops > 0) w.field("peak_flops_per_s", m.peak_flops);
   w.key("ops").array();
   for (const Row& row : rows) write_row(w, plan, row, m);
   w.end_array();
+}
+
+}  // namespace
+
+std::string rank_json(const plan::Plan& plan, const Measured& m) {
+  JsonWriter w;
+  w.object();
+  write_rank(w, plan, m, rows_of(plan, m));
+  w.end_object();
+  return w.text();
+}
+
+std::string profile_json(const plan::Plan& plan, const Measured& m, const OtherRanks& others) {
+  const std::vector<Row> rows = rows_of(plan, m);
+  JsonWriter w;
+  w.object().field("schema", 1).field("entry_point", m.entry_point).field("runs", m.runs);
+  w.field("device", plan.device).field("threads", plan.threads);
+  w.field("ranks", plan.grid.ranks());
+  w.field("launches", m.waits ? "one by one, awaited" : "one by one");
+  write_model(w, plan);
+  write_rank(w, plan, m, rows);
   write_groups(w, "by_op", "op", rows, m, [](const program::Op& op) { return op.name; });
   write_groups(w, "by_layer", "layer", rows, m, [](const program::Op& op) { return op.scope; });
+  if (!others.messages.empty())
+    w.field("messages", static_cast<uint64_t>(others.messages.size()))
+        .field("message_seconds", median(others.messages));
+  if (!others.tables.empty()) {
+    w.key("other_ranks").array();
+    for (const std::string& table : others.tables) w.raw(table);
+    w.end_array();
+  }
   w.end_object();
   return w.text();
 }

@@ -21,10 +21,19 @@ struct Measured {
   std::vector<runtime::Executor::TimedCall> calls;
 };
 
+// What rank 0 knows of a job beside its own calls.
+struct OtherRanks {
+  std::vector<std::string> tables;  // rank_json() of ranks 1, 2, ...
+  std::vector<double> messages;     // seconds of each message (message_times.hpp)
+};
+
 // The object that plait_session_profile() returns. Calls of the same op on the same shapes in one
 // layer and pass are one row; lists begin with the row that took longest. Bytes: of all operands,
 // each once; of a table of which rows are looked up the rows.
-std::string profile_json(const plan::Plan& plan, const Measured& measured);
+std::string profile_json(const plan::Plan& plan, const Measured& measured,
+                         const OtherRanks& others = {});
+// The part of it that rank 0 adds to its own: totals and rows.
+std::string rank_json(const plan::Plan& plan, const Measured& measured);
 
 // Seconds of the kernels by op, layer and pass, "matmul of model.linear1 (forward)", the longest
 // first. Collectives, which wait for other ranks, are left out.

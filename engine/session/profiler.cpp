@@ -10,6 +10,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/session/message_times.hpp"
 #include "engine/session/profile_report.hpp"
 #include "engine/session/timing.hpp"
 
@@ -65,6 +66,20 @@ std::vector<std::string> gather(RankContext& ranks, const std::string& own) {
   return all;
 }
 
+// The tables of the other ranks and the times of messages: on rank 0 alone.
+OtherRanks other_ranks(SessionContext& c, const Measured& m) {
+  OtherRanks others;
+  if (c.ranks.is_single()) return others;
+  others.tables = gather(c.ranks, c.ranks.is_leader() ? "" : rank_json(c.plan, m));
+  others.tables.erase(others.tables.begin());
+  const auto texts = gather(c.ranks, text_of(message_ends(c.plan, m.calls, wall_offset_ns())));
+  if (!c.ranks.is_leader()) return {};
+  std::vector<std::vector<MessageEnd>> ends;
+  for (const std::string& text : texts) ends.push_back(message_ends(text));
+  others.messages = message_seconds(ends);
+  return others;
+}
+
 std::string trace_of_all_ranks(SessionContext& c, const Measured& m) {
   const int64_t offset = wall_offset_ns();
   const uint64_t begin = m.calls.empty() ? monotonic_ns() : m.calls.front().begin_ns;
@@ -92,9 +107,10 @@ Profile profile(SessionParts& parts, const ProfileSettings& settings) {
                    "' cannot be measured; there are: " + plan::kTrainStep + ", " + plan::kEvaluate);
   m.peak_flops = parts.steps.peak_flops() / c.ranks.size();
   Profile made;
-  made.table = profile_json(c.plan, m);
-  if (settings.trace)
-    made.trace = c.on_all_ranks("profile", [&] { return trace_of_all_ranks(c, m); });
+  c.on_all_ranks("profile", [&] {
+    made.table = profile_json(c.plan, m, other_ranks(c, m));
+    if (settings.trace) made.trace = trace_of_all_ranks(c, m);
+  });
   return made;
 }
 

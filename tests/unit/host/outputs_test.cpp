@@ -10,6 +10,7 @@
 #include <plait/adapters.h>
 #include <plait/data.h>
 #include <plait/generate.h>
+#include <plait/replay.h>
 #include <plait/view.h>
 
 #include "tests/unit/host/host.hpp"
@@ -148,6 +149,10 @@ std::vector<Call> of_plans(plait_experiment* fine, plait_experiment* bad, plait_
        [=](Output& o) { return plait_plan_make_for(fine, two, o.as<plait_plan*>()); }},
       {"plait_plan_every_rank", "shapes that do not fit, found by tracing",
        [=](Output& o) { return plait_plan_every_rank(bad, o.as<plait_text*>()); }},
+      {"plait_plan_replay", "a text that is no profile",
+       [=](Output& o) {
+         return plait_plan_replay(fine, "{}", PLAIT_NTS, o.as<plait_text*>(), nullptr);
+       }},
       {"plait_plan_describe", "no plan",
        [](Output& o) { return plait_plan_describe(nullptr, o.as<plait_text*>()); }},
       {"plait_plan_ir", "no such program",
@@ -318,7 +323,8 @@ std::string generating() {
 // The functions of the host's headers that return an error.
 std::set<std::string> fallible() {
   std::stringstream text;
-  for (const char* header : {"plait.h", "encode.h", "data.h", "generate.h", "view.h", "adapters.h"})
+  for (const char* header :
+       {"plait.h", "encode.h", "data.h", "generate.h", "view.h", "adapters.h", "replay.h"})
     text << std::ifstream(PLAIT_SOURCE_FOLDER "/abi/plait/" + std::string(header)).rdbuf();
   const std::string all = text.str();
   const std::string before = "plait_error *PLAIT_CALL ";

@@ -1,0 +1,234 @@
+// Schedules replayed with measured times, against schedules computed by hand.
+#include "engine/plan/replay.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.hpp"
+#include "engine/base/json.hpp"
+#include "engine/config/document.hpp"
+#include "engine/plan/every_rank.hpp"
+#include "tests/unit/runtime/program_runner.hpp"
+
+namespace {
+
+using namespace plait;
+using namespace plait::plan;
+using doctest::Approx;
+using nlohmann::json;
+
+const char* const kExperiment = R"([run]
+steps = 4
+device = "reference"
+[batch]
+global = 8
+micro = 4
+[data.train]
+type = "synthetic"
+samples = 48
+shape = [8]
+classes = 8
+[model]
+layers = [{type = "linear", name = "a", out = 8, bias = false},
+          {type = "linear", name = "b", out = 8, bias = false},
+          {type = "linear", name = "c", out = 8, bias = false},
+          {type = "linear", name = "d", out = 8, bias = false}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+learning_rate = 0.01
+)";
+
+struct Setting {
+  explicit Setting(const std::vector<std::string>& keys) {
+    config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
+    for (const std::string& key : keys) config::apply_override(document, key, problems);
+    experiment = config::load_experiment(document, *context.registry, context.resolver, problems);
+    problems.raise_if_any();
+  }
+  json replay(const std::string& profile) {
+    const ReplayTexts made = plan::replay(experiment, context, profile, problems);
+    problems.raise_if_any();
+    CHECK(made.svg.empty() == (json::parse(made.json).at("pipeline") == 1));
+    return json::parse(made.json);
+  }
+  static std::shared_ptr<plugin::Registry> plugins() {
+    static const auto kPlugins = test::load_plugins(
+        {"device-reference", "layer-dense", "layer-loss", "data-synthetic", "optimizer-sgd"});
+    return kPlugins;
+  }
+
+  config::Problems problems;
+  PlanContext context{plugins(), nullptr, {&FileSystem::posix(), "", "."}};
+  config::Experiment experiment;
+};
+
+using SecondsOf = std::function<double(const MeasuredOp&)>;
+
+void write_ops(JsonWriter& w, const Plan& plan, const SecondsOf& seconds) {
+  w.field("rank", plan.rank).field("outside_seconds", 0.0).field("launches_of_a_run", 1);
+  w.key("ops").array();
+  for (const int32_t p : plan.entry_point(kTrainStep).programs()) {
+    const Program& program = plan.programs[static_cast<size_t>(p)];
+    for (const KernelCall& call : program.calls) {
+      const MeasuredOp op = measured_op(plan, program, call);
+      w.object().field("scope", op.scope).field("op", op.op).field("pass", op.pass);
+      if (!op.collective.empty()) w.field("collective", op.collective);
+      w.texts("inputs", op.inputs).texts("outputs", op.outputs);
+      w.field("median_seconds", seconds(op)).end_object();
+    }
+  }
+  w.end_array();
+}
+
+// A profile of all ranks in which each op takes what `seconds` says.
+std::string profile_of(const std::vector<std::string>& keys, const SecondsOf& seconds,
+                       double message_seconds = -1) {
+  Setting s(keys);
+  const int32_t n = ranks_wanted(s.experiment.topology);
+  JsonWriter w;
+  for (int32_t rank = 0; rank < n; ++rank) {
+    const auto plan = plan_of_rank(s.experiment, s.context, rank, n, s.problems);
+    s.problems.raise_if_any();
+    w.object();
+    if (rank == 0) {
+      w.field("entry_point", "train_step").field("device", "reference").field("threads", 1);
+      w.field("launches", "one by one").field("runs", 1).field("ranks", n).field("seconds", 20.0);
+      w.key("layout").object().field("pipeline", plan->grid.pipeline()).field("data", 1);
+      w.field("tensor", 1).field("zero", 0).field("sequence", false).field("schedule", "1f1b");
+      w.field("micro_batch", plan->experiment.batch.micro).end_object().key("layers").array();
+      for (const Layer& layer : plan->layers)
+        w.object()
+            .field("name", layer.name)
+            .field("type", layer.type)
+            .field("output", program::text(layer.output))
+            .end_object();
+      w.end_array();
+      if (message_seconds >= 0) w.field("message_seconds", message_seconds);
+    }
+    write_ops(w, *plan, seconds);
+    if (rank == 0 && n > 1) w.key("other_ranks").array();
+    if (rank > 0 || n == 1) w.end_object();
+  }
+  if (n > 1) w.end_array().end_object();
+  return w.text();
+}
+
+// Products take a second, all else nothing: a layer takes 1 s forward and 2 s backward, but the
+// first one, whose inputs have no gradient, 1 s.
+double products(const MeasuredOp& op) { return op.op == "matmul" ? 1 : 0; }
+
+}  // namespace
+
+TEST_CASE("replay: a step is what comes before the passes, the passes, and the update") {
+  const auto schedule = topology::make_schedule(topology::ScheduleKind::k1F1B, {2, 1}, 2);
+  // rank 0: F0 F1 . B0 B1   rank 1: F0 B0 F1 B1
+  const StepPrediction p =
+      predict_step(schedule, {{0.25, {1, 1, 2, 2}, 1}, {0.5, {1, 2, 1, 2}, 0.75}}, 0.5);
+  CHECK(p.before == 0.5);
+  CHECK(p.after == 1);
+  CHECK(p.pipeline.total == 10);  // as in simulate_test.cpp
+  CHECK(p.seconds == 11.5);
+  CHECK(p.pipeline.idle_fraction == Approx(0.4));
+  const StepPrediction alone = predict_step({}, {{1, {2, 3}, 4}}, 7);
+  CHECK(alone.seconds == 10);
+  CHECK(alone.pipeline.idle_fraction == 0);
+}
+
+TEST_CASE("replay: one rank's times make the stages of a pipeline") {
+  const std::string one = profile_of({}, products);
+  const json alone = Setting({}).replay(one);
+  CHECK(alone.at("step_seconds") == Approx(22));  // 2 micro-batches of 4 + 7
+  CHECK(alone.at("not_measured").empty());
+  CHECK(alone.at("alternatives").empty());
+  const std::vector<double> layers{2, 3, 3, 3};
+  for (size_t i = 0; i < layers.size(); ++i)
+    CHECK(alone.at("layers")[i].at("seconds") == Approx(layers[i]));
+
+  const json two = Setting({"topology.pipeline=2", "topology.schedule=gpipe"}).replay(one);
+  CHECK(two.at("stages")[0].at("forward_seconds") == Approx(2));
+  CHECK(two.at("stages")[0].at("backward_seconds") == Approx(3));
+  CHECK(two.at("stages")[1].at("forward_seconds") == Approx(2));
+  CHECK(two.at("stages")[1].at("backward_seconds") == Approx(4));
+  CHECK(two.at("slowest_stage") == 1);
+  CHECK(two.at("stages")[1].at("layers") == json{"model.c", "model.d"});
+  CHECK(two.at("doubts").size() == 1);  // messages
+  // Rank 1: F0 2-4, F1 4-6, B0 6-10, B1 10-14. It sends the gradient of c's input at the earliest
+  // after three products of B1, at 13, and rank 0 then takes 3.
+  const double step = two.at("step_seconds");
+  CHECK(step >= 16);
+  CHECK(step <= 17);
+  CHECK(two.at("passes_seconds") == Approx(step));
+  CHECK(two.at("idle_share") == Approx(1 - (2 * 5 + 2 * 6) / (2 * step)));
+}
+
+TEST_CASE("replay: messages, other schedules and other splits") {
+  const std::vector<std::string> pipeline{"topology.pipeline=2", "topology.schedule=gpipe"};
+  const std::string profile = profile_of(pipeline, products, 0.5);
+  const json two = Setting(pipeline).replay(profile);
+  const json free = Setting(pipeline).replay(profile_of(pipeline, products, 0));
+  // The first activations and the last gradients come half a second later.
+  CHECK(two.at("step_seconds") == Approx(free.at("step_seconds").get<double>() + 1));
+  CHECK(two.at("profile").at("message_seconds") == 0.5);
+  CHECK(two.at("doubts").empty());
+  std::vector<std::string> names;
+  for (const json& one : two.at("alternatives")) names.push_back(one.at("change"));
+  CHECK(names ==
+        std::vector<std::string>{"topology.schedule=1f1b", "topology.schedule=zero_bubble"});
+  for (const json& one : two.at("alternatives")) {  // what is predicted is what the change gives
+    std::vector<std::string> keys = pipeline;
+    keys.push_back(one.at("change"));
+    CHECK(Setting(keys).replay(profile).at("step_seconds") == one.at("step_seconds"));
+  }
+
+  // d takes ten times as long: alone in a stage it is still the slowest.
+  const SecondsOf slow = [](const MeasuredOp& op) {
+    return op.op == "matmul" ? op.scope == "model.d" ? 10 : 1 : 0;
+  };
+  const json uneven = Setting(pipeline).replay(profile_of(pipeline, slow, 0));
+  const json last = uneven.at("alternatives").back();
+  CHECK(last.at("change") == "topology.stages=[3,1]");
+  CHECK(last.at("step_seconds").get<double>() < uneven.at("step_seconds").get<double>());
+}
+
+TEST_CASE("replay: what the profile does not have is told") {
+  const std::string one = profile_of({}, products);
+  std::string other = one;
+  for (size_t at = 0; (at = other.find("\"matmul\"", at)) != std::string::npos;)
+    other.replace(at, 8, "\"conv\"");
+  const json r = Setting({}).replay(other);
+  CHECK(r.at("step_seconds") == 0);
+  CHECK(r.at("measured_flops_share").get<double>() < 0.5);
+  CHECK(r.at("not_measured")[0].at("op") == "matmul of model.a");
+  CHECK(r.at("not_measured")[0].at("calls") == 4);  // two passes of two micro-batches
+}
+
+TEST_CASE("replay: profiles of something else are refused") {
+  const std::string one = profile_of({}, products);
+  const auto error = [](const std::vector<std::string>& keys, const std::string& profile) {
+    try {
+      Setting(keys).replay(profile);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("none");
+  };
+  CHECK(error({"model.layers[1].out=16"}, one) ==
+        "[profile] the output of layer 'model.b' is another one: the profile has f32 (4, 8), this "
+        "plan f32 (4, 16); measure the model of this plan");
+  CHECK(
+      error({"batch.micro=2"}, one) ==
+      "[profile] micro-batches have other numbers of samples: the profile has 4, this plan 2; use "
+      "batch.micro=4, or measure with batch.micro=2");
+  CHECK(error({"model.layers[1].name=\"e\""}, one)
+            .find("layer 1 is another one: the profile has "
+                  "'model.b' (linear), this plan 'model.e'") != std::string::npos);
+  CHECK(error({}, "nothing").find("[profile] the profile is not JSON") == 0);
+  CHECK(error({}, "{}").find("[profile] the profile has no `entry_point`") == 0);
+  std::string cut = one;
+  cut.replace(cut.find("\"ranks\": 1"), 10, "\"ranks\": 2");
+  CHECK(error({}, cut).find("[profile] the profile has 1 ranks of 2") == 0);
+}
