@@ -102,6 +102,80 @@ class Profile(Case):
         self.fails(2, ["profile", "t.toml", "--eval", "--dataset", "test"], "there is no [data.test]", "eval")
 
 
+class Measured(Case):
+    """plait plan --measured: what it reads and tells. Times of this machine are not asserted."""
+
+    PIPELINE = ("topology.pipeline=2", "batch.micro=4")
+
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+
+    def measured(self, *words):
+        record, = self.expect(0, "plan", "t.toml", "--measured", "p.json", *words, "--json").records
+        return record
+
+    def test_two_stages(self):
+        profile, = self.expect(0, "profile", "t.toml", *self.PIPELINE, "--steps", 2,
+                               "--to", "p.json", "--json").records
+        self.assertEqual(json.loads((self.folder / "p.json").read_text()), profile)
+        self.assertEqual([rank["rank"] for rank in profile["other_ranks"]], [1])
+        self.assertEqual(profile["messages"], 2 * 4 * 2)  # steps, micro-batches, directions
+        same = self.measured(*self.PIPELINE)
+        self.assertEqual((same["not_measured"], same["measured_flops_share"]), ([], 1))
+        self.assertEqual(same["profile"]["step_seconds"], profile["seconds"] / 2)
+        self.assertEqual(same["profile"]["message_seconds"], profile["message_seconds"])
+        self.assertEqual(len(same["stages"]), 2)
+        self.assertEqual(sum((stage["layers"] for stage in same["stages"]), []),
+                         ["model.linear1", "model.relu1", "model.dropout1", "model.linear2"])
+        self.assertIn(same["slowest_stage"], (0, 1))
+        parts = ("before_seconds", "passes_seconds", "after_seconds")
+        self.assertAlmostEqual(same["step_seconds"], sum(same[part] for part in parts))
+        for stage in same["stages"]:  # the rank has at least its own passes to do
+            busy = 4 * (stage["forward_seconds"] + stage["backward_seconds"])
+            self.assertLessEqual(busy, same["passes_seconds"] * 1.001)
+        self.assertLessEqual({"topology.schedule=gpipe", "topology.schedule=zero_bubble"},
+                             {one["change"] for one in same["alternatives"]})
+        for one in same["alternatives"]:
+            changed = self.measured(*self.PIPELINE, one["change"])
+            self.assertEqual(changed["passes_seconds"], one["passes_seconds"])
+        alone = self.measured("batch.micro=4")
+        self.assertEqual((alone["pipeline"], alone["alternatives"]), (1, []))
+        self.assertNotIn("stages", alone)
+        out = self.expect(0, "plan", "t.toml", "--measured", "p.json", *self.PIPELINE,
+                          "--picture", "p.svg").out
+        for text in ("a step would take ", "(measured: ", ", the slowest",
+                     "pipeline: 1f1b, 4 micro-batches on 2 ranks; ranks idle ",
+                     "other schedules and splits"):
+            self.assertIn(text, out)
+        self.assertIn(">ms<", (self.folder / "p.svg").read_text())
+
+    def test_refused(self):
+        self.expect(0, "profile", "t.toml", "--steps", 1, "--to", "p.json")
+        self.expect(0, "profile", "t.toml", "--steps", 1, "--eval", "--to", "e.json")
+        self.write("bad.json", "{}")
+        for code, profile, words, *texts in (
+                (2, "p.json", ["model.layers[0].out=32"],
+                 "the output of layer 'model.linear1' is another one: the profile has f32 (16, 16)",
+                 "this plan f32 (16, 32)"),
+                (2, "p.json", ["batch.micro=8"], "has 16, this plan 8",
+                 "measure with batch.micro=8"),
+                (2, "p.json", ["run.device=reference"],
+                 "run.device=cpu, or measure with run.device=reference"),
+                (2, "p.json", ["--picture", "x.svg"], "has no pipeline"),
+                (2, "none.json", [], "cannot read 'none.json'",
+                 "`plait profile FILE --to none.json` writes one")):
+            with self.subTest(words):
+                self.fails(code, ["plan", "t.toml", "--measured", profile, *words], *texts)
+        for profile, text in (("e.json", "measured 'evaluate', not steps"),
+                              ("bad.json", "has no `entry_point`")):
+            done = self.plait("plan", "t.toml", "--measured", profile)
+            self.assertNotEqual(done.code, 0)
+            self.assertIn(text, done.err)
+        self.assertFalse((self.folder / "x.svg").exists())
+        self.fails(2, ["plan", "t.toml", "--measured", "p.json", "--ir"], "--ir", "--measured")
+
+
 class Rates(Case):
     """What a run tells of its speed; tokens and FLOPs are counted, seconds are not."""
 

@@ -1,12 +1,16 @@
 // plait plan: what a run would execute and need, without running it.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <plait/replay.hpp>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/plan_text.hpp"
 #include "bindings/cli/ranks.hpp"
+#include "bindings/cli/replay_text.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
@@ -15,7 +19,7 @@ namespace {
 struct PlanArguments {
   FileArguments file;
   int64_t rank = 0;
-  std::string picture;
+  std::string picture, measured;
   std::string ir;  // the name of a program, or kAllPrograms; empty: not asked for
   bool types = false;
   bool verify = false;
@@ -47,6 +51,30 @@ int plan_every_rank(Context& context, const Experiment& experiment) {
   return kOk;
 }
 
+CliError no_pipeline() {
+  return {kUsage,
+          "[cli] --picture draws the schedule of a pipeline, but the experiment has no pipeline; "
+          "set topology.pipeline to 2 or more"};
+}
+
+int plan_measured(Context& context, const Experiment& experiment, const PlanArguments& arguments) {
+  std::ifstream file(arguments.measured, std::ios::binary);
+  const std::string profile((std::istreambuf_iterator<char>(file)), {});
+  if (!file || profile.empty())
+    throw CliError(kUsage, "[cli] cannot read '" + arguments.measured +
+                               "', expected a profile; `plait profile FILE --to " +
+                               arguments.measured + "` writes one");
+  const ReplayTexts texts = replay(experiment, profile);
+  if (!arguments.picture.empty()) {
+    if (texts.picture.empty()) throw no_pipeline();
+    write_whole_file(arguments.picture, texts.picture);
+  }
+  const Json made = Json::parse(texts.json);
+  context.terminal.record(made);
+  if (context.terminal.human()) show_replay(context.terminal, made);
+  return kOk;
+}
+
 int show_ir(Terminal& t, const Plan& plan, const std::string& program) {
   const std::string text = plan.ir(program == kAllPrograms ? "" : program);
   t.record({{"schema", 1}, {"ir", text}});
@@ -60,15 +88,12 @@ int plan(Context& context, const PlanArguments& arguments) {
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
   if (arguments.every_rank) return plan_every_rank(context, experiment);
+  if (!arguments.measured.empty()) return plan_measured(context, experiment, arguments);
   const Plan made = plan_of(experiment, arguments.rank);
   if (!arguments.ir.empty()) return show_ir(context.terminal, made, arguments.ir);
   const Json plan = Json::parse(made.describe());
   if (!arguments.picture.empty()) {
-    if (!plan.contains("pipeline"))
-      throw CliError(kUsage,
-                     "[cli] --picture draws the schedule of a pipeline, but the experiment has no "
-                     "pipeline; set "
-                     "topology.pipeline to 2 or more");
+    if (!plan.contains("pipeline")) throw no_pipeline();
     write_whole_file(arguments.picture, made.picture());
   }
   Terminal& t = context.terminal;
@@ -96,16 +121,25 @@ void add_plan(CLI::App& app, Context& context) {
   CLI::Option* picture = verb->add_option("--picture", arguments->picture,
                                           "writes the pipeline's schedule as an SVG picture")
                              ->type_name("FILE");
+  CLI::Option* measured =
+      verb->add_option("--measured", arguments->measured,
+                       "predicts a step by the times of a profile of the same model, which `plait "
+                       "profile --to` wrote in this or another layout; --picture then shows them")
+          ->type_name("PROFILE")
+          ->excludes(rank);
   CLI::Option* ir = verb->add_flag(
       "--ir", arguments->ir, "prints the programs as text, an op a line; --ir=NAME: one program");
   CLI::Option* types =
       verb->add_flag("--types", arguments->types,
                      "prints the element types of all operands and results, an op a line")
-          ->excludes(ir);
+          ->excludes(ir)
+          ->excludes(measured);
+  ir->excludes(measured);
   verb->add_flag("--every-rank", arguments->every_rank,
                  "plans all ranks: do their calls match and finish, which needs most memory")
       ->excludes(rank)
       ->excludes(picture)
+      ->excludes(measured)
       ->excludes(ir)
       ->excludes(types);
   verb->add_flag("--verify", arguments->verify, "checks each program after every rewrite");

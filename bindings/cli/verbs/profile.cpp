@@ -23,7 +23,7 @@ struct ProfileArguments {
   uint32_t steps = 3, warm_up = 1;
   size_t top = 25;
   bool evaluate = false, each = false;
-  std::string dataset = "eval", trace;
+  std::string dataset = "eval", trace, to;
 };
 
 // One line of a table: rows of the record that are the same but for the number of a block.
@@ -219,10 +219,16 @@ int measure(Context& context, const ProfileArguments& arguments, const Plan& pla
   const ProfileTexts texts = session.profile(request);
   if (own.rank != 0) return kOk;
   if (request.trace) write_whole_file(arguments.trace, texts.trace);
+  if (!arguments.to.empty()) write_whole_file(arguments.to, texts.table + "\n");
   const Json profile = Json::parse(texts.table);
   context.terminal.record(profile);
   if (!context.terminal.human()) return kOk;
   show(context.terminal, profile, arguments);
+  if (!arguments.to.empty())
+    context.terminal.line("\nthe profile is in " + arguments.to +
+                          (arguments.evaluate ? ""
+                                              : "; `plait plan FILE --measured " + arguments.to +
+                                                    "` predicts other layouts by it"));
   if (request.trace)
     context.terminal.line("\nthe trace is in " + arguments.trace +
                           ": open it in chrome://tracing or ui.perfetto.dev");
@@ -258,6 +264,9 @@ void add_profile(CLI::App& app, Context& context) {
   verb->add_flag("--each", arguments->each, "a row for each copy of a repeated block");
   verb->add_option("--trace", arguments->trace,
                    "writes every call, of all ranks, as JSON for Chrome's trace viewer")
+      ->type_name("FILE");
+  verb->add_option("--to", arguments->to,
+                   "writes the figures of all ranks as JSON, for `plait plan --measured`")
       ->type_name("FILE");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return profile(context, *arguments); };
