@@ -1,6 +1,7 @@
 #include "bindings/cli/whole_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,6 +88,13 @@ fs::path behind_links(fs::path path) {
   return path;
 }
 
+// A file that is mounted by itself, as containers do it, cannot be replaced.
+bool is_mounted(const std::string& path) {
+  struct statx now {};
+  return statx(AT_FDCWD, path.c_str(), 0, STATX_TYPE, &now) == 0 &&
+         (now.stx_attributes_mask & now.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
 mode_t mode_of_new_files() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -110,7 +118,11 @@ void write_whole_file(const std::string& path, const std::string& text) {
     throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
 }
 
-WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
+std::string partial_path(const std::string& path) {
+  return behind_links(path).string() + ".partial";
+}
+
+WholeFile::WholeFile(std::string path, Part part) : path_(std::move(path)) {
   if (path_ == "-") {
     fd_ = STDOUT_FILENO;
     owned_ = false;
@@ -125,8 +137,9 @@ WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
     return;
   }
   target_ = behind_links(path_).string();
+  if (there && is_mounted(target_) && access(target_.c_str(), W_OK) != 0) fail(errno);
   const mode_t mode = there ? now.st_mode & 07777 : mode_of_new_files();
-  int reason = open_part(target_, mode);
+  int reason = part == Part::kPartial ? open_partial(mode) : open_part(target_, mode);
   if (there && may_not_be_replaced(reason) && access(target_.c_str(), W_OK) == 0) {
     std::error_code none;
     const fs::path folder = fs::temp_directory_path(none);
@@ -153,9 +166,56 @@ int WholeFile::open_part(const std::string& beside, mode_t mode) {
   return 0;
 }
 
+// 0, or why there is none. Its owner may read and write it, whatever the permissions of the file:
+// they are given by commit().
+int WholeFile::open_partial(mode_t mode) {
+  const std::string part = partial_path(path_);
+  const int fd =
+      open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode | S_IRUSR | S_IWUSR);
+  if (fd < 0) return errno;
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    close(fd);
+    if (reason == EWOULDBLOCK)
+      throw CliError(kUsage, "[cli] another command writes '" + path_ + "': it has locked " + part +
+                                 "; wait for it, or name another file");
+    return reason;
+  }
+  fd_ = fd;
+  part_ = part;
+  mode_ = mode;
+  partial_ = true;
+  return 0;
+}
+
 WholeFile::~WholeFile() {
+  if (!part_.empty() && !kept_) unlink(part_.c_str());
   if (fd_ >= 0 && owned_) close(fd_);
-  if (!part_.empty()) unlink(part_.c_str());
+}
+
+uint64_t WholeFile::size() const {
+  struct stat now {};
+  if (fstat(fd_, &now) != 0) fail(errno);
+  return static_cast<uint64_t>(now.st_size);
+}
+
+void WholeFile::cut(uint64_t bytes) {
+  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0 ||
+      lseek(fd_, static_cast<off_t>(bytes), SEEK_SET) < 0)
+    fail(errno);
+}
+
+void WholeFile::read_at(uint64_t offset, char* to, size_t n) const {
+  while (n > 0) {
+    const ssize_t got = pread(fd_, to, n, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      throw CliError(kEnvironment, "[cli] cannot read " + part_ + ": " +
+                                       (got < 0 ? std::strerror(errno) : "it is too short"));
+    to += got;
+    offset += static_cast<uint64_t>(got);
+    n -= static_cast<size_t>(got);
+  }
 }
 
 void WholeFile::write(std::string_view bytes) {
@@ -175,6 +235,7 @@ void WholeFile::write_at(uint64_t offset, std::string_view bytes) {
 
 void WholeFile::commit() {
   if (!owned_) return;
+  if (partial_ && fchmod(fd_, mode_) != 0) fail(errno);
   // What the disk has no room for may be told only here.
   if (close(std::exchange(fd_, -1)) != 0) fail(errno);
   if (part_.empty()) return;
@@ -182,7 +243,8 @@ void WholeFile::commit() {
     if (std::rename(part_.c_str(), target_.c_str()) == 0) return part_.clear();
     if (!may_not_be_replaced(errno)) fail(errno);
   }
-  if (!copy_into(part_, target_)) fail(errno);  // ~WholeFile() removes the part
+  if (!copy_into(part_, target_)) fail(errno);
+  kept_ = false;  // ~WholeFile() removes the part
 }
 
 void WholeFile::fail(int reason) const {

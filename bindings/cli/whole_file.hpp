@@ -19,8 +19,16 @@ void write_whole_file(const std::string& path, const std::string& text);
 // replaced, gets a copy of it. Errors: as write_whole_file().
 class WholeFile {
  public:
-  // "-": standard output.
-  explicit WholeFile(std::string path);
+  // What becomes of the part when it is not committed.
+  enum class Part {
+    kTemporary,  // it goes
+    // It stays from keep() on, as partial_path(), for a later command to continue. Nobody else may
+    // write it meanwhile.
+    kPartial,
+  };
+  // "-": standard output. Errors: also where the file may be neither replaced nor written to, which
+  // would be found only by commit().
+  explicit WholeFile(std::string path, Part part = Part::kTemporary);
   ~WholeFile();
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
@@ -32,14 +40,29 @@ class WholeFile {
   void write_at(uint64_t offset, std::string_view bytes);
   void commit();
 
+  // Of Part::kPartial, unless it had to be put elsewhere: what an earlier command left is in it.
+  bool is_partial() const { return partial_; }
+  void keep() { kept_ = true; }
+  void discard() { kept_ = false; }
+  uint64_t size() const;
+  void cut(uint64_t bytes);  // to so many, behind which write() continues
+  // Errors: CliError (kEnvironment) when there are fewer bytes.
+  void read_at(uint64_t offset, char* to, size_t n) const;
+
  private:
   [[noreturn]] void fail(int reason) const;
   int open_part(const std::string& beside, mode_t mode);
+  int open_partial(mode_t mode);
 
   std::string path_, target_, part_;  // part_: its name until commit(); "": not a file
   int fd_ = -1;
   bool owned_ = true;      // to be closed
   bool is_beside_ = true;  // part_ lies where target_ is
+  bool partial_ = false, kept_ = false;
+  mode_t mode_ = 0;  // of the file that a partial one becomes
 };
+
+// Where Part::kPartial lies.
+std::string partial_path(const std::string& path);
 
 }  // namespace plait::cli

@@ -3,13 +3,17 @@
 import ast
 import csv
 import ctypes
+import fcntl
 import io
 import json
 import math
+import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 import zipfile
 
@@ -228,6 +232,116 @@ class Predict(RankCase):
                               env=self.environment(), timeout=TIME)
         self.assertEqual(json.loads(done.stdout)["sample"], 0)
         self.fails(3, ("predict", "one", "--to", "/dev/full", "--format", "csv"), "cannot write '/dev/full': No space left")
+
+    def progress(self, path):
+        try:
+            return json.loads((self.folder / f"{path}.partial.json").read_text())["samples"]
+        except (OSError, ValueError):  # not yet, or not yet whole
+            return 0
+
+    def interrupt(self, path, *words, by, at=1, also=()):
+        """A command that gets a signal when so many samples are in its file, and one in each of the
+        parts `also`; what it says."""
+        with subprocess.Popen([PLAIT, "predict", "one", "--to", path, *words], cwd=self.folder,
+                              env=self.environment(), text=True, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as run:
+            until = time.monotonic() + TIME
+            while ((self.progress(path) < at or not all(map(self.progress, also)))
+                   and run.poll() is None and time.monotonic() < until):
+                time.sleep(0.002)
+            run.send_signal(by)
+            said = run.stderr.read()
+        self.assertEqual(run.returncode, 4 if by == signal.SIGINT else -by, said)
+        return said
+
+    def test_an_interrupted_file_is_continued(self):
+        n = 200000
+        words = ["--dataset", "train", f"data.train.samples={n}",
+                 "--output", "output", "--output", "hidden"]
+        for end, by in (("csv", signal.SIGKILL), ("jsonl", signal.SIGINT), ("npz", signal.SIGKILL),
+                        ("safetensors", signal.SIGINT), ("npy", signal.SIGKILL)):
+            own = words[:-2] if end == "npy" else words
+            with self.subTest(end):
+                self.expect(0, "predict", "one", "--to", f"whole.{end}", *own)
+                said = self.interrupt(f"p.{end}", *own, by=by)
+                left = self.progress(f"p.{end}")
+                self.assertGreater(left, 0)
+                self.assertLess(left, n)
+                self.assertFalse((self.folder / f"p.{end}").exists())
+                if by == signal.SIGINT:
+                    self.assertIn(f"stopped on request; {left} of {n} samples are kept in p.{end}."
+                                  "partial; the same command with --resume continues", said)
+                    self.interrupt(f"p.{end}", *own, "--resume", by=by, at=left + 1)  # and again
+                    self.assertGreater(self.progress(f"p.{end}"), left)
+                    left = self.progress(f"p.{end}")
+                done = self.expect(0, "predict", "one", "--to", f"p.{end}", *own, "--resume")
+                self.assertIn(f"continues behind sample {left} of {n}, which p.{end}.partial has",
+                              done.err)
+                self.assertEqual((self.folder / f"p.{end}").read_bytes(),
+                                 (self.folder / f"whole.{end}").read_bytes())
+                (self.folder / f"p.{end}").unlink()
+                (self.folder / f"whole.{end}").unlink()
+                self.assertEqual(self.names(), self.before)
+
+    def test_replicas_are_continued(self):
+        n = 120000
+        words = ["--dataset", "train", f"data.train.samples={n}", "topology.data=2"]
+        self.expect(0, "predict", "one", "--to", "whole.csv", *words)
+        said = self.interrupt("p.csv", *words, by=signal.SIGINT, also=["p.csv.rank-1"])
+        self.assertEqual(said.count("what was predicted is kept in p.csv.partial and beside it; "
+                                    "the same command with --resume continues"), 1, said)
+        self.assertIn("p.csv.rank-1.partial.json", self.names())
+        self.fails(2, ("predict", "one", "--to", "p.csv", *words[:-1], "--resume"),
+                   "replicas was 2, is now 1")
+        self.expect(0, "predict", "one", "--to", "p.csv", *words, "--resume")
+        self.assertEqual((self.folder / "p.csv").read_bytes(),
+                         (self.folder / "whole.csv").read_bytes())
+        self.assertEqual(self.names(), sorted([*self.before, "p.csv", "whole.csv"]))
+
+    def test_what_is_not_continued(self):
+        words = ["--dataset", "train", "data.train.samples=400000"]
+        self.interrupt("p.csv", *words, by=signal.SIGINT)
+        left = self.progress("p.csv")
+        for changed, text in ((["--output", "hidden"], 'was "output", is now "hidden"'),
+                              (["data.train.samples=300000"], "dataset/"),
+                              (["batch.eval=8"], "batch was 16, is now 8"),
+                              (["data.train.seed=7"], "dataset/")):
+            with self.subTest(changed):
+                self.fails(2, ("predict", "one", "--to", "p.csv", *words, *changed, "--resume"),
+                           "p.csv.partial has predictions of something else: ", text,
+                           "leave out --resume to begin anew")
+        self.assertEqual(self.progress("p.csv"), left)
+        with (self.folder / "p.csv.partial").open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.fails(2, ("predict", "one", "--to", "p.csv", *words),
+                       "another command writes 'p.csv'")
+        self.fails(2, ("predict", "one", "--resume"),
+                   "--resume continues a file, and standard output is none")
+        # Without --resume it begins anew, and with it where nothing is left.
+        self.expect(0, "predict", "one", "--to", "p.csv", "data.eval.samples=101")
+        first = (self.folder / "p.csv").read_bytes()
+        self.expect(0, "predict", "one", "--to", "p.csv", "data.eval.samples=101", "--resume")
+        self.assertEqual((self.folder / "p.csv").read_bytes(), first)
+        self.assertEqual(self.names(), sorted([*self.before, "p.csv"]))
+
+    def test_a_mounted_file_that_cannot_be_written(self):
+        """It is refused before anything is predicted, not when all is."""
+        inside = ["unshare", "--mount"]
+        if os.geteuid() != 0:
+            inside += ["--user", "--map-root-user"]
+        if not shutil.which("unshare") or subprocess.run([*inside, "true"]).returncode:
+            self.skipTest("this system allows no mount namespace")
+        self.write("p.csv", "old")
+        script = """mount --bind p.csv p.csv && mount -o remount,bind,ro p.csv || exit 99
+            "$0" predict one --dataset train data.train.samples=1000000 --to p.csv"""
+        done = subprocess.run([*inside, "--", "sh", "-c", script, PLAIT], cwd=self.folder,
+                              env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=TIME)
+        if done.returncode == 99:
+            self.skipTest(f"this system mounts no file: {done.stderr}")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("cannot write 'p.csv': Read-only file system", done.stderr)
+        self.assertEqual((self.folder / "p.csv").read_text(), "old")
 
 
 if __name__ == "__main__":

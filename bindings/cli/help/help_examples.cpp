@@ -34,7 +34,7 @@ const Examples kExamples[] = {
     {"eval", {"plait eval runs/two", "plait eval demo --checkpoint runs/two --dataset train"}},
     {"predict",
      {"plait predict runs/two --to predictions.csv",
-      "plait predict demo --checkpoint runs/two --dataset train --to predictions.npz"}},
+      "plait predict demo --checkpoint runs/two --dataset train --to predictions.npz --resume"}},
     {"generate", {"plait generate MODEL --checkpoint RUN --prompt \"ROMEO:\" --temperature 0.8"}},
     {"import", {"plait import hf FOLDER model"}},
     {"export", {"plait export runs/two weights.safetensors"}},

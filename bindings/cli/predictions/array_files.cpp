@@ -1,6 +1,7 @@
 // npy, npz and safetensors: each value is one array (samples, shape of a sample).
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -67,6 +68,7 @@ class NpyFile : public PredictionFile {
   void add(int64_t, std::span<const std::string_view> rows) override {
     file_.write(npy_rows(value_, rows[0], room_));
   }
+  void resume(int64_t) override {}  // rows follow each other
 
  private:
   WholeFile& file_;
@@ -105,6 +107,19 @@ class NpzFile : public PredictionFile {
       file_.write_at(m.next, bytes);
       m.next += bytes.size();
       m.crc = crc_of(m.crc, bytes);
+    }
+  }
+  void resume(int64_t samples) override {
+    std::string some;
+    for (Member& m : members_) {
+      uint64_t left = static_cast<uint64_t>(samples) * npy_row_bytes(m.value);
+      while (left > 0) {
+        some.resize(std::min<uint64_t>(left, 1 << 20));
+        file_.read_at(m.next, some.data(), some.size());
+        m.crc = crc_of(m.crc, some);
+        m.next += some.size();
+        left -= some.size();
+      }
     }
   }
   void finish() override {
@@ -208,6 +223,7 @@ class SafetensorsFile : public PredictionFile {
                             {"shape", shape},
                             {"data_offsets", {at, at + size}}};
       next_.push_back(at);
+      row_bytes_.push_back(value.bytes);
       at += size;
       if (!value.classes.empty()) classes[value.name] = value.classes;
     }
@@ -227,10 +243,14 @@ class SafetensorsFile : public PredictionFile {
       next_[i] += rows[i].size();
     }
   }
+  void resume(int64_t samples) override {
+    for (size_t i = 0; i < next_.size(); ++i)
+      next_[i] += static_cast<uint64_t>(samples) * row_bytes_[i];
+  }
 
  private:
   WholeFile& file_;
-  std::vector<uint64_t> next_;
+  std::vector<uint64_t> next_, row_bytes_;  // by value
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ class FedSamples {
   // input.
   FedSamples(const Experiment& experiment, const std::string& name, const Json& predict);
 
+  // As Dataset::describe().
+  const Json& described() const { return described_; }
   int64_t size() const { return n_; }  // samples, as the limit of the dataset says
   // Samples [first, first + n), n 0 or more; valid until the next call.
   std::span<const plait_feed> read(int64_t first, int64_t n);

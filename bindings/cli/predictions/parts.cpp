@@ -1,7 +1,5 @@
 #include "bindings/cli/predictions/parts.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "bindings/cli/context.hpp"
@@ -12,24 +10,34 @@ std::string part_path(const std::string& file, int rank) {
   return file + ".rank-" + std::to_string(rank);
 }
 
-PartWriter::~PartWriter() {
-  if (finished_) unlink(file_.path().c_str());
+PartWriter::PartWriter(const std::string& path, const Json& subject, const Reached& from)
+    : file_(path, WholeFile::Part::kPartial),
+      progress_(path, subject, from),
+      samples_(from.samples) {
+  file_.cut(from.bytes);
+  if (samples_ > 0) file_.keep();
 }
 
-void PartWriter::add(int64_t, std::span<const std::string_view> rows) {
+void PartWriter::add(int64_t n, std::span<const std::string_view> rows) {
   for (const std::string_view bytes : rows) file_.write(bytes);
+  samples_ += n;
+  progress_.reached({samples_, file_.size()});
+  file_.keep();
 }
 
-void PartWriter::finish() {
-  file_.commit();
-  finished_ = true;
+void PartWriter::taken() {
+  progress_.forget();
+  file_.discard();
 }
 
-void add_part(const std::string& path, const Values& values, int64_t samples, int64_t batch,
-              PredictionFile& to, const std::function<void(int64_t)>& added) {
-  std::ifstream file(path, std::ios::binary);
+void add_part(const std::string& path, const Values& values, int64_t from, int64_t samples,
+              int64_t batch, PredictionFile& to, const std::function<void(int64_t)>& added) {
+  std::ifstream file(partial_path(path), std::ios::binary);
+  uint64_t sample_bytes = 0;
+  for (const PredictedValue& value : values) sample_bytes += value.bytes;
+  file.seekg(static_cast<std::streamoff>(static_cast<uint64_t>(from) * sample_bytes));
   std::vector<std::string> rooms(values.size());
-  for (int64_t done = 0; done < samples;) {
+  for (int64_t done = from; done < samples;) {
     const int64_t n = std::min(batch, samples - done);
     std::vector<std::string_view> rows;
     for (size_t i = 0; i < values.size(); ++i) {

@@ -30,6 +30,9 @@ class PredictionFile {
   PredictionFile& operator=(const PredictionFile&) = delete;
   // The next n samples: rows[i] has those of value i, row-major. Errors: CliError (kEnvironment).
   virtual void add(int64_t n, std::span<const std::string_view> rows) = 0;
+  // The first samples were written by an earlier command: add() continues behind them. Before the
+  // first add(), after which the caller cuts off what lies behind them.
+  virtual void resume(int64_t samples) = 0;
   // Behind the last sample: writes what stands at the end.
   virtual void finish() {}
 };

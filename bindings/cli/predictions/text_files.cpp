@@ -82,6 +82,7 @@ class TextFile : public PredictionFile {
     }
     file_.write(text);
   }
+  void resume(int64_t samples) override { sample_ = samples; }
 
  protected:
   virtual void append(std::string& to, int64_t sample, const std::vector<Numbers>& numbers) = 0;

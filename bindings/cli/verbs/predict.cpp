@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <plait/checkpoint.hpp>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@
 #include "bindings/cli/data/stop_request.hpp"
 #include "bindings/cli/launch/checkpoint_command.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/predictions/chosen_values.hpp"
 #include "bindings/cli/predictions/fed_samples.hpp"
 #include "bindings/cli/predictions/parts.hpp"
 #include "bindings/cli/predictions/prediction_file.hpp"
+#include "bindings/cli/predictions/progress.hpp"
+#include "bindings/cli/predictions/share.hpp"
+#include "bindings/cli/predictions/subject.hpp"
 #include "bindings/cli/terminal/bar.hpp"
 
 namespace plait::cli {
@@ -24,27 +29,8 @@ namespace {
 
 struct PredictArguments : CheckpointArguments {
   std::string to = "-", format;
+  bool resume = false;
   std::vector<std::string> outputs;
-};
-
-// The samples that each replica predicts, one share after the other; its first rank keeps them.
-struct Share {
-  int replica = 0, replicas = 1, ranks_between = 1;
-  bool keeps = true;
-
-  explicit Share(const Json& topology) {
-    const int rank = topology.at("rank"), data = topology.at("data"),
-              tensor = topology.at("tensor");
-    replica = rank / tensor % data;
-    replicas = data;
-    ranks_between = tensor;
-    keeps = rank / tensor / data == 0 && rank % tensor == 0;
-  }
-  int64_t begin(int64_t n, int of) const {
-    return n / replicas * of + std::min<int64_t>(of, n % replicas);
-  }
-  int64_t size(int64_t n, int of) const { return begin(n, of + 1) - begin(n, of); }
-  int first_rank(int of) const { return of * ranks_between; }
 };
 
 // Standard output, a pipe or a device: what is written there stays, and nothing lies beside it.
@@ -62,13 +48,14 @@ class Prediction {
 
  private:
   void check_place(int64_t replicas) const;
+  void describe_subject(const Share& share, int64_t batch, const Json& dataset);
+  void find_start(const Share& share, int64_t samples, int64_t batch);
   int work(const Plan& plan);
-  void choose(const Json& outputs, const FedSamples& samples);
-  void check_normalization() const;
   void open(const Share& share, int64_t samples, int rank);
+  void note_progress();
   void predict(Session& session, FedSamples& samples, const Share& share, int64_t batch);
   void collect(Session& session, const Share& share, int64_t samples, int64_t batch);
-  std::string written(int64_t samples) const;
+  std::string kept(const Share& share, int64_t samples, int64_t calls, int64_t batch) const;
   void tell(const Session& session, int64_t samples) const;
 
   Context& context_;
@@ -77,10 +64,15 @@ class Prediction {
   const Experiment* experiment_ = nullptr;
   Values values_;
   std::optional<WholeFile> file_;           // of rank 0
-  std::unique_ptr<PredictionFile> keeper_;  // of the ranks that keep what they predict
+  std::unique_ptr<PredictionFile> keeper_;  // of rank 0, in that file
+  std::unique_ptr<PartWriter> part_;        // of the other ranks that keep what they predict
+  std::optional<Progress> progress_;        // of file_, if that can be continued
+  Json subject_;                            // what is predicted
+  std::vector<Reached> starts_;             // by replica: what an earlier command left
   std::optional<Bar> bar_;
   StopRequest stop_;
-  int64_t done_ = 0;  // samples of this replica that are predicted; on rank 0 all that it wrote
+  int64_t calls_ = 0;  // that all ranks make
+  int64_t done_ = 0;   // samples that rank 0 has in its file
 };
 
 int Prediction::run() {
@@ -98,6 +90,10 @@ int Prediction::run() {
 }
 
 void Prediction::check_place(int64_t replicas) const {
+  if (arguments_.resume && is_stream(arguments_.to))
+    throw CliError(kUsage, "[predict] --resume continues a file, and " +
+                               (arguments_.to == "-" ? "standard output" : arguments_.to) +
+                               " is none; name one with --to");
   if (replicas <= 1 || !is_stream(arguments_.to)) return;
   throw CliError(kUsage,
                  strf("[predict] %lld replicas leave their parts beside the file, and %s has no "
@@ -117,18 +113,21 @@ int Prediction::work(const Plan& plan) {
     throw CliError(kUsage,
                    "[predict] the experiment generates and nothing else; leave out "
                    "generate.only");
-  check_normalization();
+  check_normalization(*experiment_, arguments_.dataset);
   FedSamples samples(*experiment_, arguments_.dataset, *entry);
   if (samples.size() == 0)
     throw CliError(kUsage, "[predict] [data." + arguments_.dataset + "] has no samples");
-  choose(described.at("outputs"), samples);
+  values_ = chosen_values(described.at("outputs"), arguments_.outputs, samples);
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
+  const auto batch = entry->at("samples").get<int64_t>();
+  if (!is_stream(arguments_.to)) describe_subject(share, batch, samples.described());
+  find_start(share, samples.size(), batch);
   Session session(plan, settings);
   report_connected();
   session.load_parameters(checkpoint_);
-  const auto batch = entry->at("samples").get<int64_t>();
+  session.any_rank(false);  // all have seen what was left
   const int rank = described.at("topology").at("rank");
   open(share, samples.size(), rank);
   predict(session, samples, share, batch);
@@ -137,132 +136,134 @@ int Prediction::work(const Plan& plan) {
   return kOk;
 }
 
-std::string list_of(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& one : names) all += (all.empty() ? "" : ", ") + one;
-  return all.empty() ? "none" : all;
+void Prediction::describe_subject(const Share& share, int64_t batch, const Json& dataset) {
+  const Json checkpoint = Json::parse(describe_checkpoint(context_.open_engine(), checkpoint_));
+  checkpoint_ = checkpoint.at("checkpoint");  // this one, though a run may save another meanwhile
+  subject_ = subject_of({*experiment_, checkpoint, arguments_.dataset, dataset, values_, format_,
+                         batch, share.replicas});
 }
 
-[[noreturn]] void refuse_nothing(const std::vector<std::string>& known) {
-  throw CliError(kUsage,
-                 "[predict] what the last layer makes has no row for each sample, which a file of "
-                 "predictions needs; values that have: " +
-                     list_of(known) +
-                     (known.empty() ? "; name one with `as` in the model, and with --output"
-                                    : "; name one with --output"));
-}
-
-// The values of --output, or what the last layers make.
-void Prediction::choose(const Json& outputs, const FedSamples& samples) {
-  const auto is_last = [](const std::string& name) {
-    return name == "output" || name.ends_with(".output");
-  };
-  std::vector<std::string> wanted = arguments_.outputs, known;
-  for (const Json& o : outputs) known.push_back(o.at("name"));
-  if (wanted.empty()) std::copy_if(known.begin(), known.end(), std::back_inserter(wanted), is_last);
-  if (wanted.empty()) refuse_nothing(known);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const std::string& name = wanted[i];
-    if (std::find(wanted.begin(), wanted.begin() + static_cast<ptrdiff_t>(i), name) !=
-        wanted.begin() + static_cast<ptrdiff_t>(i))
-      continue;  // named twice
-    const auto at = std::find(known.begin(), known.end(), name);
-    if (at == known.end()) {
-      const std::string near = nearest(name, known);
-      throw CliError(kUsage, "[predict] there is no output '" + name + "'" +
-                                 (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                                 "; there are: " + list_of(known));
-    }
-    const Json& o = outputs.at(static_cast<size_t>(at - known.begin()));
-    if (!o.at("kept").get<bool>())
-      throw CliError(kUsage, "[predict] the output '" + name + "', " +
-                                 bytes_text(o.at("bytes").get<double>()) +
-                                 " for a sample, is not kept; add evaluate.outputs=all");
-    PredictedValue value{name, o.at("dtype"), o.at("shape"), o.at("bytes")};
-    if (is_last(name) && value.shape.size() == 1) value.classes = samples.classes(value.shape[0]);
-    values_.push_back(std::move(value));
+// What an earlier command left of the share of each replica. All ranks look, for all make equally
+// many calls.
+void Prediction::find_start(const Share& share, int64_t samples, int64_t batch) {
+  starts_.resize(static_cast<size_t>(share.replicas));
+  calls_ = 0;
+  for (int d = 0; d < share.replicas; ++d) {
+    Reached& start = starts_[static_cast<size_t>(d)];
+    if (arguments_.resume)
+      start =
+          left_of(d == 0 ? arguments_.to : part_path(arguments_.to, share.first_rank(d)), subject_);
+    const int64_t own = share.size(samples, d), left = own - std::min(start.samples, own);
+    calls_ = std::max(calls_, (left + batch - 1) / batch);
   }
-}
-
-// The programs normalise as the dataset that they were planned for.
-void Prediction::check_normalization() const {
-  const Json all = Json::parse(experiment_->describe());
-  const auto of = [&](const std::string& name) {
-    Json found = Json::object();
-    const std::string prefix = "data." + name + ".normalize";
-    for (const auto& [key, entry] : all.items())
-      if (key.starts_with(prefix)) found[key.substr(prefix.size())] = entry.at("value");
-    return found;
-  };
-  bool has_eval = false;
-  for (const auto& [key, entry] : all.items()) has_eval = has_eval || key.starts_with("data.eval.");
-  const std::string planned = has_eval ? "eval" : "train";
-  if (of(planned) != of(arguments_.dataset))
-    throw CliError(kUsage, "[predict] [data." + arguments_.dataset +
-                               "] is normalised differently from [data." + planned +
-                               "], which the programs were planned for; give both the same "
-                               "`normalize`");
 }
 
 void Prediction::open(const Share& share, int64_t samples, int rank) {
+  const Reached start = starts_[static_cast<size_t>(share.replica)];
   if (rank == 0) {
-    file_.emplace(arguments_.to);
+    file_.emplace(arguments_.to, is_stream(arguments_.to) ? WholeFile::Part::kTemporary
+                                                          : WholeFile::Part::kPartial);
+    if (file_->is_partial()) {
+      progress_.emplace(arguments_.to, subject_, start);
+      if (start.samples == 0) file_->cut(0);
+    } else if (start.samples > 0) {
+      throw CliError(kEnvironment, "[predict] " + partial_path(arguments_.to) +
+                                       " cannot be continued, since it cannot be written; allow "
+                                       "that, or leave out --resume to begin anew");
+    }
     keeper_ = open_predictions(format_, *file_, values_, samples);
+    if (start.samples > 0) {
+      keeper_->resume(start.samples);
+      file_->cut(start.bytes);
+      file_->keep();
+      context_.terminal.note(strf("continues behind sample %lld of %lld, which %s has",
+                                  static_cast<long long>(start.samples),
+                                  static_cast<long long>(samples),
+                                  partial_path(arguments_.to).c_str()));
+    }
+    done_ = start.samples;
     bar_.emplace(context_.terminal, "predicting", "samples");
   } else if (share.keeps) {
-    keeper_ = std::make_unique<PartWriter>(part_path(arguments_.to, rank));
+    part_ = std::make_unique<PartWriter>(part_path(arguments_.to, rank), subject_, start);
   }
+}
+
+// Of rank 0, behind samples that were added to its file.
+void Prediction::note_progress() {
+  if (!progress_) return;
+  progress_->reached({done_, file_->size()});
+  file_->keep();
 }
 
 // All ranks make equally many calls, those with fewer samples the last ones with none.
 void Prediction::predict(Session& session, FedSamples& samples, const Share& share, int64_t batch) {
   const int64_t all = samples.size(), begin = share.begin(all, share.replica),
-                own = share.size(all, share.replica), most = share.size(all, 0);
+                own = share.size(all, share.replica);
+  const int64_t first = std::min(starts_[static_cast<size_t>(share.replica)].samples, own);
+  PredictionFile* const keeper = part_ ? part_.get() : keeper_.get();
   std::vector<std::string> rooms(values_.size());
-  for (int64_t at = 0; at < most; at += batch) {
+  for (int64_t call = 0; call < calls_; ++call) {
+    const int64_t at = first + call * batch;
     if (stop_.asked())
-      throw CliError(kInterrupted, "[predict] stopped on request; " + written(all));
+      throw CliError(kInterrupted,
+                     "[predict] stopped on request; " + kept(share, all, call, batch));
     const int64_t n = std::clamp<int64_t>(own - at, 0, batch);
     std::vector<plait_prediction> wanted;
     for (size_t i = 0; i < values_.size(); ++i) {
       rooms[i].resize(static_cast<size_t>(n) * values_[i].bytes);
       wanted.push_back({values_[i].name.c_str(), rooms[i].data(), rooms[i].size()});
     }
-    const std::span<const plait_feed> feeds = samples.read(begin + at, n);
+    const std::span<const plait_feed> feeds = samples.read(begin + std::min(at, own), n);
     host_detail::check(plait_session_predict_all(session.get(), feeds.data(),
                                                  static_cast<uint32_t>(feeds.size()), wanted.data(),
                                                  static_cast<uint32_t>(wanted.size())));
-    if (keeper_ && n > 0)
-      keeper_->add(n, std::vector<std::string_view>(rooms.begin(), rooms.end()));
-    done_ += n;
+    if (keeper && n > 0) {
+      keeper->add(n, std::vector<std::string_view>(rooms.begin(), rooms.end()));
+      done_ += n;
+      note_progress();
+    }
     if (bar_) bar_->update(static_cast<uint64_t>(done_), static_cast<uint64_t>(all));
   }
 }
 
-std::string Prediction::written(int64_t samples) const {
-  if (!is_stream(arguments_.to)) return "nothing was written";
-  return strf("%lld of %lld samples were written", static_cast<long long>(done_),
-              static_cast<long long>(samples));
+// What there is after so many calls. All ranks say the same, so that it is printed once; how far
+// other replicas are none of them knows.
+std::string Prediction::kept(const Share& share, int64_t samples, int64_t calls,
+                             int64_t batch) const {
+  const std::string advice = "; the same command with --resume continues, without it begins anew";
+  const std::string part = partial_path(arguments_.to);
+  if (share.replicas > 1)
+    return "what was predicted is kept in " + part + " and beside it" + advice;
+  const int64_t done = std::min(samples, starts_[0].samples + calls * batch);
+  const std::string count =
+      strf("%lld of %lld samples ", static_cast<long long>(done), static_cast<long long>(samples));
+  if (is_stream(arguments_.to)) return count + "were written";
+  if (done == 0 || (file_ && !file_->is_partial())) return "nothing was written";
+  return count + "are kept in " + part + advice;
 }
 
 // Rank 0 adds what the other replicas have left, and the file takes its place.
 void Prediction::collect(Session& session, const Share& share, int64_t samples, int64_t batch) {
-  if (!file_ && keeper_) keeper_->finish();
   session.any_rank(false);  // the parts are complete
   if (file_) {
     const auto added = [&](int64_t n) {
       done_ += n;
+      note_progress();
       bar_->update(static_cast<uint64_t>(done_), static_cast<uint64_t>(samples));
     };
-    for (int d = 1; d < share.replicas; ++d)
-      add_part(part_path(arguments_.to, share.first_rank(d)), values_, share.size(samples, d),
-               batch, *keeper_, added);
+    for (int d = 1; d < share.replicas; ++d) {
+      const int64_t own = share.size(samples, d),
+                    from = std::clamp<int64_t>(done_ - share.begin(samples, d), 0, own);
+      add_part(part_path(arguments_.to, share.first_rank(d)), values_, from, own, batch, *keeper_,
+               added);
+    }
     keeper_->finish();
     file_->commit();
+    if (progress_) progress_->forget();
     bar_->clear();
   }
   session.any_rank(false);  // they are read
-  keeper_.reset();
+  if (part_) part_->taken();
 }
 
 void Prediction::tell(const Session& session, int64_t samples) const {
@@ -304,6 +305,9 @@ void add_predict(CLI::App& app, Context& context) {
           "is complete; -: standard output, as jsonl")
       ->type_name("FILE")
       ->capture_default_str();
+  verb->add_flag("--resume", arguments->resume,
+                 "continues behind the last sample that an interrupted command left in "
+                 "FILE.partial; begins with the first where there is none");
   verb->add_option("--format", arguments->format, "its format, whatever its end")
       ->type_name("NAME")
       ->check(CLI::IsMember(prediction_formats()));
