@@ -1,6 +1,7 @@
 #include "engine/plan/check.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "engine/base/error.hpp"
@@ -299,11 +300,31 @@ bool is_changed(const config::OptionSet& set, const char* key) {
   return !standard || config::value_toml(*value) != standard;
 }
 
+using Warn = std::function<void(const std::string& key, const std::string& why)>;
+
+void warn_float8(const config::Experiment& e, bool trains, const Warn& warn) {
+  const config::PrecisionConfig& p = e.precision;
+  const bool only = e.generate.only && !trains, off = p.products != "fp8";
+  const std::string why =
+      off ? "precision.products is \"compute\""
+          : "the experiment has no [data.train], and tokens are computed in the type of "
+            "precision.compute";
+  if (only && !off) warn("precision.products", why);
+  if (only || off)
+    for (const auto& [path, set] : e.sections)
+      for (const char* key : {"scaling", "forward", "grad_input", "grad_weight", "except"})
+        if (path == "precision.fp8" && is_changed(set, key))
+          warn("precision.fp8." + std::string(key), why);
+  if (!only && !off && p.fp8_forward == "off" && p.fp8_grad_input == "off" &&
+      p.fp8_grad_weight == "off")
+    warn("precision.products", "all three products of [precision.fp8] are \"off\"");
+}
+
 }  // namespace
 
-void warn_ignored(const config::Experiment& e, Log* log) {
+void warn_ignored(const config::Experiment& e, bool trains, Log* log) {
   if (!log) return;
-  const auto warn = [&](const std::string& key, const std::string& why) {
+  const Warn warn = [&](const std::string& key, const std::string& why) {
     log->warn(origin_of(e, key).text() + ": " + key + " has no effect: " + why);
   };
   const config::TopologyConfig& t = e.topology;
@@ -316,14 +337,7 @@ void warn_ignored(const config::Experiment& e, Log* log) {
   const config::PrecisionConfig& p = e.precision;
   if (p.frozen == "compute" && (p.compute == "f32" || p.compute == "f64"))
     warn("precision.frozen", "precision.compute is \"" + p.compute + "\", as all weights are kept");
-  if (p.products != "fp8") {
-    for (const auto& [path, set] : e.sections)
-      for (const char* key : {"scaling", "forward", "grad_input", "grad_weight", "except"})
-        if (path == "precision.fp8" && is_changed(set, key))
-          warn("precision.fp8." + std::string(key), "precision.products is \"compute\"");
-  } else if (p.fp8_forward == "off" && p.fp8_grad_input == "off" && p.fp8_grad_weight == "off") {
-    warn("precision.products", "all three products of [precision.fp8] are \"off\"");
-  }
+  warn_float8(e, trains, warn);
   if (e.dataset("eval") || e.generate.only) return;
   if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
   for (const config::ModelConfig& model : e.models)

@@ -43,8 +43,9 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
 // units (plait_parameter.shard_unit). Fewer units than ranks are as expected of key heads.
 void tell_replicated(const Plan& plan, Log* log);
 
-// Warns about keys that have no effect in this topology, or without [data.eval].
-void warn_ignored(const config::Experiment& experiment, Log* log);
+// Warns about keys that have no effect in this topology, or without [data.eval]. trains: there is a
+// [data.train], though an experiment that only generates has left it out.
+void warn_ignored(const config::Experiment& experiment, bool trains, Log* log);
 // And of a batch that has more samples than there are; `samples`: of [data.train].
 void warn_large_batch(const config::Experiment& experiment, int64_t samples, Log* log);
 

@@ -199,6 +199,7 @@ void keep_generation_only(config::Experiment& e) {
 PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext& context)
     : context_(context) {
   draft_.experiment = experiment;
+  trains_ = experiment.dataset("train") != nullptr;
   if (draft_.experiment.generate.only)
     keep_generation_only(draft_.experiment);
   else
@@ -226,7 +227,7 @@ std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
 
 void PlanBuilder::choose_inputs(config::Problems& problems) {
   choose_grid(draft_, context_, problems);
-  if (context_.rank == 0) warn_ignored(draft_.experiment, context_.log);
+  if (context_.rank == 0) warn_ignored(draft_.experiment, trains_, context_.log);
   choose_device(draft_, context_, problems);
   open_datasets(draft_, context_, problems);
   count_steps(draft_, context_);

@@ -46,6 +46,7 @@ class PlanBuilder {
 
   const PlanContext context_;
   PlanDraft draft_;
+  bool trains_ = false;  // has a [data.train], which generate.only leaves out
   TracedModels traced_;
   std::vector<WriteEntryPoint> entry_points_;
 };

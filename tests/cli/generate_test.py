@@ -301,6 +301,7 @@ learning_rate = 0.01
             "your message was not sent")
         say("/new", "a new conversation; talk.json has the last one, /save FILE keeps this one")
         say("x" * 100, "the answer ends after 3 tokens")
+        say("/new", "a new conversation; the last one is not kept, /save FILE keeps this one")
         os.write(user, b"\x04")
         _, err = done.communicate(timeout=60)
         os.close(user)

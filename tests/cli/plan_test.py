@@ -142,6 +142,19 @@ class Plan(Case):
                       self.expect(0, "plan", "t.toml", "precision.fp8.scaling=row", "precision.fp8.except=['*.nothing']").err)
         self.write("bound.toml", self.expect(0, "bind", "t.toml").out)
         self.assertEqual(self.expect(0, "check", "bound.toml").err, "")
+        self.write("g.toml", """[model]
+layers = [{type = "embedding", vocabulary = 64, width = 32}, {type = "attention", heads = 1},
+          {type = "linear", out = 64}]
+[generate]
+only = true
+length = 8
+""")
+        said = self.expect(0, "plan", "g.toml", "precision.products=fp8",
+                           "precision.fp8.scaling=row").err
+        for key in ("products", "fp8.scaling"):
+            self.assertIn(f"precision.{key} has no effect: the experiment has no [data.train], and "
+                          "tokens are computed in the type of precision.compute", said)
+        self.assertNotIn("no effect", self.expect(0, "plan", "g.toml").err)
         off = [f"precision.fp8.{key}=off" for key in ("forward", "grad_input", "grad_weight")]
         self.assertIn("precision.products has no effect: all three products of [precision.fp8] are \"off\"",
                       self.expect(0, "plan", "t.toml", "precision.products=fp8", *off).err)

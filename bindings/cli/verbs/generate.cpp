@@ -316,9 +316,10 @@ bool Generation::take_command(Conversation& talk, const std::string& line) {
   constexpr std::string_view kSave = "/save";
   if (!interactive_) return false;
   if (line == "/new") {
-    terminal_.note(talk.path().empty() ? "a new conversation"
-                                       : "a new conversation; " + talk.path() +
-                                             " has the last one, /save FILE keeps this one");
+    terminal_.note(
+        "a new conversation; " +
+        (talk.path().empty() ? "the last one is not kept" : talk.path() + " has the last one") +
+        ", /save FILE keeps this one");
     talk.begin_anew();
     return true;
   }
