@@ -2,7 +2,7 @@
  *
  * A format translates descriptions and names; the engine moves the tensors. It reads a folder into
  * an experiment and a map of tensors, and writes the files of such a folder for a model of the
- * engine. */
+ * engine, or for the adapters of one. */
 #ifndef PLAIT_FORMAT_H
 #define PLAIT_FORMAT_H
 
@@ -16,6 +16,7 @@ extern "C" {
 
 /* plait_tensor_place.flags */
 #define PLAIT_PLACE_TRANSPOSED 1u /* the tensor (2 dimensions) is stored transposed */
+#define PLAIT_PLACE_COLUMN 2u     /* a parameter (n) is stored as (n, 1), or transposed as (1, n) */
 
 /* Where a parameter is in the files of a format: rows row to row + n_rows of a tensor, which is
  * transposed first where the flag says so. This struct never changes. */
@@ -26,6 +27,14 @@ typedef struct plait_tensor_place {
   uint32_t flags;        /* PLAIT_PLACE_* */
   uint32_t reserved;
 } plait_tensor_place;
+
+/* Where a parameter of two dimensions begins in a tensor (rows, columns) that is written, which is
+ * 0 where no block is: a block-diagonal matrix. This struct never changes. */
+typedef struct plait_tensor_block {
+  const char *parameter, *tensor; /* as in plait_tensor_place */
+  int64_t row, column;
+  int64_t rows, columns; /* of the whole tensor */
+} plait_tensor_block;
 
 /* Where a format writes. The engine's; calls copy what they are given and may come in any order.
  * Each returns 1 when the format should stop and return NULL, else 0.
@@ -39,8 +48,14 @@ typedef struct plait_format_output {
   uint32_t(PLAIT_CALL *copy)(void *user, const char *name, const char *path);
   /* A parameter's place. */
   uint32_t(PLAIT_CALL *place)(void *user, const plait_tensor_place *place);
-  /* read() only: tensors of the files that no parameter needs, as a pattern with * and ?. */
+  /* read(): tensors of the files that no parameter needs; write(): parameters that the files do not
+   * hold; as a pattern with * and ?. */
   uint32_t(PLAIT_CALL *ignore)(void *user, const char *pattern);
+  /* The name of the file that holds all tensors, NAME.safetensors. Without it: model.safetensors,
+   * or shards with their index. */
+  uint32_t(PLAIT_CALL *weights)(void *user, const char *name);
+  /* write() only: a parameter's place beside others. */
+  uint32_t(PLAIT_CALL *block)(void *user, const plait_tensor_block *block);
 } plait_format_output;
 
 /* Kind "plait.format/1". Static. */
@@ -54,7 +69,8 @@ typedef struct plait_format_item {
   /* Describes the model in a folder: the file experiment.toml, a place for each parameter of its
    * [model], and copies of what belongs to the model beside its weights. The files are not trusted.
    * The engine writes the map of tensors as weights.map.json beside experiment.toml, which names it
-   * in model.load. May be NULL: the format is only written.
+   * in model.load, or in `load` of the adapters that the folder holds. May be NULL: the format is
+   * only written.
    * Errors: PLAIT_ERR_NOT_FOUND or PLAIT_ERR_IO for a file that cannot be opened or read;
    * PLAIT_ERR_DATA for malformed content, with file, key, found and expected; PLAIT_ERR_UNIMPLEMENTED
    * for a model that the engine cannot compute, with the key that says so.
@@ -64,8 +80,11 @@ typedef struct plait_format_item {
   /* Describes a model for other libraries: the files beside its weights, and a place for each
    * parameter. `model` (size bytes) is JSON: {"schema": 1, "load" (path of the weights that it began
    * with, or ""), "dtype" ("f32", "bf16", ... of the tensors that are written), "layers": [{"type",
-   * "name", "from", "as", "options": {name: value}, "tie": {name: parameter}}], "parameters": {name:
-   * shape}}, with every option, and names without the model's. May be NULL: the format is only read.
+   * "name", "from", "as", "options": {name: value}, "tie": {name: parameter}}], "adapters":
+   * [{"type", "name", "options"}], "train" (patterns of the model's own parameters that were trained
+   * beside adapters), "parameters": {name: shape}}, with every option, and names without the
+   * model's. A parameter of an adapter is TARGET.NAME.OWN, NAME the adapter's. May be NULL: the
+   * format is only read.
    * Errors: PLAIT_ERR_UNIMPLEMENTED for a model that the format cannot describe, with layer and
    * option; those of read() for files that options name. [thread: owner; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *write)(const plait_host *host, const plait_options *options, const char *model,

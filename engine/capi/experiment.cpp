@@ -83,13 +83,18 @@ std::unique_ptr<const plan::Plan> plan_of(const std::shared_ptr<EngineState>& en
 void check_weights(EngineState& engine, const config::Experiment& experiment,
                    config::Problems& problems) {
   for (const config::ModelConfig& model : experiment.models) {
-    if (model.load.empty()) continue;
-    const std::string key = model.path + ".load";
-    try {
-      checkpoint::probe_weights(engine.files, key, model.load);
-    } catch (const Error& e) {
-      problems.add(model.keys.origin("load"), key, e.full_text(), "", e.code());
-    }
+    const auto check = [&](const std::string& path, const std::string& owner,
+                           const config::OptionSet& keys) {
+      const std::string key = owner + ".load";
+      try {
+        if (!path.empty()) checkpoint::probe_weights(engine.files, key, path);
+      } catch (const Error& e) {
+        problems.add(keys.origin("load"), key, e.full_text(), "", e.code());
+      }
+    };
+    check(model.load, model.path, model.keys);
+    for (const config::AdapterConfig& adapter : model.adapters)
+      check(adapter.load, adapter.path, adapter.keys);
   }
 }
 

@@ -20,6 +20,7 @@ namespace {
 struct Export {
   std::vector<checkpoint::ExportTensor> tensors;
   std::vector<checkpoint::ExportFile> beside;
+  std::string weights_name;  // "": the usual one
 };
 
 const config::ModelConfig& model_of(const plait_experiment& experiment) {
@@ -39,23 +40,20 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
     rules.emplace_back(o.names[i]);
   }
   checkpoint::WrittenTypes types{o.dtype};
-  if (!o.format) return {checkpoint::export_by_rules(from, NameRules(rules), types), {}};
+  if (!o.format) return {checkpoint::export_by_rules(from, NameRules(rules), types), {}, ""};
   if (!rules.empty())
     fail_invalid("[export] there are names beside a format, which names the tensors itself");
   if (ends_with(out, ".safetensors"))
     fail_invalid("[export] '" + out + "' is a file, and a format writes a folder");
   require(o.experiment, "experiment");
   const config::ModelConfig& model = model_of(*o.experiment);
-  if (!model.adapters.empty())
-    fail_config("[export] the model has adapters (" + model.adapters[0].path +
-                "), which a format cannot hold, and which are not merged yet; export all tensors "
-                "without a format, to a safetensors file");
   const config::ItemConfig item = read_item(
       *state, PLAIT_KIND_FORMAT, text_argument(o.format, o.format_size, "format"), "format");
   if (o.dtype == 0) types = format::types_of_source(state->files, model, from, state->log);
   format::Description made =
       format::Format(item, shared_registry(state)).write(format::model_json(model, from, types));
-  return {checkpoint::export_by_map(from, made.map, model.name, types), std::move(made.files)};
+  return {checkpoint::export_by_map(from, made.map, model.name, types), std::move(made.files),
+          made.map.weights};
 }
 
 // The [tokenizer] of an imported experiment, as a document of its own, its files where they are
@@ -124,8 +122,9 @@ plait_error* plait_checkpoint_export(plait_engine* engine, const char* checkpoin
     const auto lock = observe::lock_run_around(state.files, out);
     const auto from = checkpoint::open_checkpoint(state.files, checkpoint, state.log);
     Export made = export_of(engine->state, o, *from, out);
-    const checkpoint::Exported done = checkpoint::export_weights(
-        state.files, *from, out, std::move(made.tensors), o.max_shard_bytes, made.beside);
+    const checkpoint::Exported done =
+        checkpoint::export_weights(state.files, *from, out, std::move(made.tensors),
+                                   o.max_shard_bytes, made.beside, made.weights_name);
     JsonWriter w;
     w.object().field("schema", 1).field("checkpoint", from->path());
     w.field("step", from->state().step).texts("files", done.files);

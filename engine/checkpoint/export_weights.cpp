@@ -62,6 +62,24 @@ std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRule
   return all;
 }
 
+namespace {
+
+// A part of a matrix. bad: tells what is wrong with the map.
+template <class Bad>
+void add_block(const TensorRecord& t, const TensorBlock& at, const WrittenTypes& types,
+               ExportTensor& to, const Bad& bad) {
+  const std::vector<int64_t> shape{at.rows, at.columns};
+  if (t.shape.size() != 2 || at.row > at.rows - t.shape[0] || at.column > at.columns - t.shape[1] ||
+      (!to.parts.empty() && to.shape != shape))
+    bad("has a block '" + printable(t.name) + "' that does not fit '" + printable(at.tensor) + "'");
+  to.dtype = to.parts.empty() ? types.of(t) : common_type(to.dtype, types.of(t));
+  to.shape = shape;
+  to.parts.push_back(&t);
+  to.corners.push_back({at.row, at.column});
+}
+
+}  // namespace
+
 std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap& map,
                                         const std::string& model, const WrittenTypes& types) {
   check_types(types);
@@ -71,22 +89,33 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
   const std::string prefix = model + ".";
   struct Tensor {
     std::vector<PlacedRows> parts;
-    bool transposed = false;
+    bool transposed = false, column = false;
   };
   std::map<std::string, Tensor> tensors;
+  std::map<std::string, ExportTensor> matrices;
   for (const TensorRecord& t : from.tensors()) {
     if (!is_parameter(t) || !starts_with(t.name, prefix)) continue;
-    const auto at = map.parameters.find(t.name.substr(prefix.size()));
+    const std::string own = t.name.substr(prefix.size());
+    if (std::any_of(map.ignored.begin(), map.ignored.end(),
+                    [&](const std::string& pattern) { return glob_match(pattern, own); }))
+      continue;
+    if (const auto block = map.blocks.find(own); block != map.blocks.end()) {
+      add_block(t, block->second, types, matrices[block->second.tensor], bad);
+      continue;
+    }
+    const auto at = map.parameters.find(own);
     if (at == map.parameters.end()) bad("has no place for '" + printable(t.name) + "'");
     const TensorPlace& place = at->second;
+    if (place.column && t.shape.size() != 1) bad("makes a column of '" + printable(t.name) + "'");
     const int64_t rows = t.shape.empty() ? 1 : t.shape[0];
     if (place.n_rows != 0 && place.n_rows != rows)
       bad(strf("gives '%s' %lld rows, it has %lld", printable(t.name).c_str(),
                static_cast<long long>(place.n_rows), static_cast<long long>(rows)));
     Tensor& to = tensors[place.tensor];
-    if (!to.parts.empty() && to.transposed != place.transposed)
+    if (!to.parts.empty() && (to.transposed != place.transposed || to.column != place.column))
       bad("transposes parts of '" + printable(place.tensor) + "' only");
     to.transposed = place.transposed;
+    to.column = place.column;
     to.parts.push_back({t.name, place.row, rows});
   }
   std::vector<ExportTensor> all;
@@ -95,7 +124,7 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
     for (const PlacedRows& part : tensor.parts) rows = std::max(rows, part.row + part.n_rows);
     if (const std::string fault = cover_rows(tensor.parts, rows); !fault.empty())
       bad("is wrong for '" + printable(name) + "': " + fault);
-    ExportTensor made{name, {}, 0, {}, tensor.transposed};
+    ExportTensor made{name, {}, 0, {}, tensor.transposed && !tensor.column};
     for (const PlacedRows& part : tensor.parts) {
       const TensorRecord* t = from.find(part.parameter);
       if (!made.parts.empty() &&
@@ -109,12 +138,21 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
     }
     made.shape = made.parts[0]->shape;
     if (!made.shape.empty()) made.shape[0] = rows;
+    if (tensor.column)
+      made.shape.insert(tensor.transposed ? made.shape.begin() : made.shape.end(), 1);
     if (made.transposed) {
       if (made.shape.size() != 2) bad("transposes '" + printable(name) + "'");
       std::swap(made.shape[0], made.shape[1]);
     }
     all.push_back(std::move(made));
   }
+  for (auto& [name, matrix] : matrices) {
+    if (tensors.contains(name)) bad("has rows and blocks of '" + printable(name) + "'");
+    matrix.name = name;
+    all.push_back(std::move(matrix));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const ExportTensor& a, const ExportTensor& b) { return a.name < b.name; });
   return all;
 }
 
@@ -133,10 +171,14 @@ class TensorLoader {
     const uint64_t n = elements_of(t.shape), size = dtype_bytes(read_as);
     with_memory("export", ("hold tensor '" + t.name + "' of").c_str(), from_.path(), n * size,
                 [&] { values_.resize(n * size); });
-    uint64_t at = 0;
-    for (const TensorRecord* part : t.parts) {
-      from_.read(part->name, read_as, part->shape, values_.data() + at);
-      at += elements_of(part->shape) * size;
+    if (!t.corners.empty()) {
+      read_blocks(t, read_as, size);
+    } else {
+      uint64_t at = 0;
+      for (const TensorRecord* part : t.parts) {
+        from_.read(part->name, read_as, part->shape, values_.data() + at);
+        at += elements_of(part->shape) * size;
+      }
     }
     if (t.transposed) transpose(static_cast<uint64_t>(t.shape[1]), size);
     if (read_as != t.dtype) round(t);
@@ -144,6 +186,21 @@ class TensorLoader {
   }
 
  private:
+  void read_blocks(const ExportTensor& t, uint32_t read_as, uint64_t size) {
+    std::fill(values_.begin(), values_.end(), std::byte{0});
+    for (size_t i = 0; i < t.parts.size(); ++i) {
+      const TensorRecord& part = *t.parts[i];
+      other_.resize(elements_of(part.shape) * size);
+      from_.read(part.name, read_as, part.shape, other_.data());
+      const uint64_t width = static_cast<uint64_t>(part.shape[1]) * size;
+      for (int64_t row = 0; row < part.shape[0]; ++row)
+        std::memcpy(values_.data() + static_cast<uint64_t>((t.corners[i].row + row) * t.shape[1] +
+                                                           t.corners[i].column) *
+                                         size,
+                    other_.data() + static_cast<uint64_t>(row) * width, width);
+    }
+  }
+
   // values: rows x the rest, in place of which stands its transpose.
   void transpose(uint64_t rows, uint64_t size) {
     other_.resize(values_.size());
@@ -203,13 +260,13 @@ void write_shard_of(FileSystem& files, const std::string& path, TensorLoader& lo
 std::vector<std::string> write_weights(FileSystem& files, const std::string& folder,
                                        const Checkpoint& from,
                                        const std::vector<std::vector<ExportTensor>>& shards,
-                                       uint64_t total) {
+                                       uint64_t total, const std::string& one_file) {
   std::vector<std::string> names;
   std::map<std::string, std::string> file_of;
   TensorLoader loader(from);
   for (size_t i = 0; i < shards.size(); ++i) {
     names.push_back(shards.size() == 1
-                        ? kWeightsName
+                        ? (one_file.empty() ? kWeightsName : one_file)
                         : strf("model-%05zu-of-%05zu.safetensors", i + 1, shards.size()));
     write_shard_of(files, join_path(folder, names.back()), loader, shards[i]);
     for (const ExportTensor& t : shards[i]) file_of[t.name] = names.back();
@@ -254,7 +311,7 @@ std::vector<std::string> write_beside(FileSystem& files, const std::string& fold
 
 Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
                         std::vector<ExportTensor> tensors, uint64_t max_shard_bytes,
-                        const std::vector<ExportFile>& beside) {
+                        const std::vector<ExportFile>& beside, const std::string& weights_name) {
   Exported done;
   done.tensors = tensors.size();
   std::set<std::string> dtypes;
@@ -273,9 +330,11 @@ Exported export_weights(FileSystem& files, const Checkpoint& from, const std::st
       return;
     }
     files.make_folder(hidden);
-    const auto shards =
-        shards_of(std::move(tensors), max_shard_bytes ? max_shard_bytes : kDefaultShardBytes);
-    std::vector<std::string> names = write_weights(files, hidden, from, shards, done.bytes);
+    const auto shards = shards_of(std::move(tensors), !weights_name.empty() ? UINT64_MAX
+                                                      : max_shard_bytes     ? max_shard_bytes
+                                                                            : kDefaultShardBytes);
+    std::vector<std::string> names =
+        write_weights(files, hidden, from, shards, done.bytes, weights_name);
     for (std::string& name : write_beside(files, hidden, beside)) names.push_back(std::move(name));
     files.sync_folder(hidden);
     for (const std::string& name : names) done.files.push_back(join_path(out, name));

@@ -21,13 +21,18 @@ struct WrittenTypes {
   uint32_t of(const TensorRecord& t) const;
 };
 
-// A tensor of the new files: parameters of the checkpoint, one below the other along dimension 0.
+// A tensor of the new files: parameters of the checkpoint, one below the other along dimension 0,
+// or each at its corner of a matrix that is 0 elsewhere.
 struct ExportTensor {
   std::string name;
   std::vector<const TensorRecord*> parts;
   uint32_t dtype = 0;
   std::vector<int64_t> shape;  // as it is written
   bool transposed = false;
+  struct Corner {
+    int64_t row = 0, column = 0;
+  };
+  std::vector<Corner> corners{};  // of the parts of a matrix; empty: one below the other
   uint64_t bytes() const;
 };
 
@@ -36,8 +41,8 @@ struct ExportTensor {
 std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRules& rules,
                                           const WrittenTypes& types);
 // By the places of a map, whose names are without `model`, the parameters' first part. Every
-// parameter of that model has one place, or is the other name of one that has. A tensor of
-// parameters of several types is f32, or f64 if one of them is.
+// parameter of that model has one place, or is the other name of one that has, or is ignored. A
+// tensor of parameters of several types is f32, or f64 if one of them is.
 // Errors: PLAIT_ERR_PLUGIN with what the map lacks.
 std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap& map,
                                         const std::string& model, const WrittenTypes& types);
@@ -54,7 +59,9 @@ struct Exported {
 };
 constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
 
-// Writes the tensors. `out`: a file NAME.safetensors, or a folder, which gets one file, or shards
+// Writes the tensors. weights_name: the file of all tensors in a folder, if it has a name of its
+// own.
+// `out`: a file NAME.safetensors, or a folder, which gets one file, or shards
 // of at most max_shard_bytes (0: kDefaultShardBytes) and their index; and `beside`. It appears
 // complete or not at all, and is durable on return. Needs memory for the largest tensor, twice if
 // it is transposed or converted.
@@ -62,7 +69,8 @@ constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
 // of the new type; as Checkpoint::read().
 Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
                         std::vector<ExportTensor> tensors, uint64_t max_shard_bytes,
-                        const std::vector<ExportFile>& beside = {});
+                        const std::vector<ExportFile>& beside = {},
+                        const std::string& weights_name = "");
 
 // Writes the files of a new folder, which appears complete or not at all. Returns their paths.
 std::vector<std::string> write_new_folder(FileSystem& files, const std::string& out,

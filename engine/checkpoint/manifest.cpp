@@ -44,6 +44,13 @@ void write_state(JsonWriter& json, const RunState& state) {
   for (const auto& [key, value] : state.settings) json.field(key, value);
   json.end_object();
   json.key("extra").raw(state.extra);
+  if (state.bases.empty()) return;
+  json.key("bases").array();
+  for (const BaseRecord& base : state.bases) {
+    json.object().field("model", base.model).field("path", base.path);
+    json.field("xxh3_128", base.hash.hex()).texts("parameters", base.parameters).end_object();
+  }
+  json.end_array();
 }
 
 void write_tensor(JsonWriter& json, const TensorRecord& t) {

@@ -29,6 +29,13 @@ struct WriterGrid {
   int64_t data = 1, tensor = 1, pipeline = 1;
 };
 
+// Weights that a checkpoint of trained parameters alone is loaded beside.
+struct BaseRecord {
+  std::string model, path;
+  Hash128 hash;                         // hash_of_weights()
+  std::vector<std::string> parameters;  // that the checkpoint leaves out, sorted
+};
+
 // The state, besides tensors, that a run needs to continue as if it had never stopped.
 struct RunState {
   int64_t step = 0;     // optimizer steps done
@@ -52,6 +59,7 @@ struct RunState {
   // The experiment with every key, which becomes run.toml beside the manifest; "": none. Not set
   // when a checkpoint is opened.
   std::string experiment;
+  std::vector<BaseRecord> bases;  // empty: the checkpoint holds all parameters
 };
 
 struct FileRecord {

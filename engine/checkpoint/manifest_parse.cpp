@@ -17,7 +17,8 @@ using Json = JsonValue;
 using Kind = JsonValue::Kind;
 
 constexpr size_t kMaxSlices = 1024;
-constexpr size_t kMaxSetting = 1u << 20;
+constexpr size_t kMaxSetting = 1u << 20, kMaxPath = 1u << 14;
+constexpr size_t kMaxBases = 1024, kMaxParameters = 1u << 24;
 
 // Typed access to one object; every error names the path of keys.
 class JsonReader {
@@ -100,6 +101,15 @@ Hash128 JsonReader::hash(const char* key) const {
   return hash;
 }
 
+BaseRecord read_base(const Json& json, const JsonReader& root) {
+  const JsonReader at(json, "bases[].", root.where());
+  BaseRecord base{at.text("model"), at.text("path", kMaxPath), at.hash("xxh3_128"), {}};
+  for (const Json& name : at.list("parameters", kMaxParameters))
+    base.parameters.push_back(at.as_text(name, "parameters", kMaxNameBytes));
+  std::sort(base.parameters.begin(), base.parameters.end());
+  return base;
+}
+
 RunState read_state(const JsonReader& root) {
   RunState s;
   s.engine_version = root.text("engine_version");
@@ -125,6 +135,8 @@ RunState read_state(const JsonReader& root) {
     }
   }
   s.extra = json_text(root.object("extra").json());
+  if (root.json().find("bases"))
+    for (const Json& one : root.list("bases", kMaxBases)) s.bases.push_back(read_base(one, root));
   return s;
 }
 

@@ -25,13 +25,18 @@ struct MapReader {
     return *found;
   }
 
+  bool flag(const JsonValue& json, const std::string& path, const char* key) const {
+    const JsonValue* value = json.find(key);
+    if (value && !value->is(Kind::kBool)) bad(path + "." + key, "true or false");
+    return value && value->whole != 0;
+  }
   TensorPlace place(const JsonValue& json, const std::string& path) const {
     if (!json.is(Kind::kObject)) bad(path, "an object {\"tensor\": NAME}");
     TensorPlace place;
     place.tensor = get(json, path + ".", "tensor", Kind::kText, "the name of a tensor").text;
     for (const std::string& key : json.keys)
-      if (key != "tensor" && key != "rows" && key != "transposed")
-        bad(path + "." + key, "no such key; there are: tensor, rows, transposed");
+      if (key != "tensor" && key != "rows" && key != "transposed" && key != "column")
+        bad(path + "." + key, "no such key; there are: tensor, rows, transposed, column");
     if (const JsonValue* rows = json.find("rows")) {
       const bool two = rows->is(Kind::kList) && rows->items.size() == 2 &&
                        rows->items[0].is(Kind::kWhole) && rows->items[1].is(Kind::kWhole) &&
@@ -41,10 +46,8 @@ struct MapReader {
       place.row = static_cast<int64_t>(rows->items[0].whole);
       place.n_rows = static_cast<int64_t>(rows->items[1].whole) - place.row;
     }
-    if (const JsonValue* transposed = json.find("transposed")) {
-      if (!transposed->is(Kind::kBool)) bad(path + ".transposed", "true or false");
-      place.transposed = transposed->whole != 0;
-    }
+    place.transposed = flag(json, path, "transposed");
+    place.column = flag(json, path, "column");
     return place;
   }
 };
@@ -88,6 +91,7 @@ std::string tensor_map_text(const TensorMap& map) {
     if (place.n_rows > 0)
       w.key("rows").array().value(place.row).value(place.row + place.n_rows).end_array();
     if (place.transposed) w.field("transposed", true);
+    if (place.column) w.field("column", true);
     w.end_object();
   }
   w.end_object().texts("ignored", map.ignored).end_object();
@@ -102,6 +106,12 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
     fault = strf("it has %zu dimensions, and only 2 can be transposed", shape.size());
   else if (place.transposed)
     std::swap(shape[0], shape[1]);
+  if (fault.empty() && place.column) {
+    if (shape.size() != 2 || shape[1] != 1)
+      fault = "it is no single " + std::string(place.transposed ? "row" : "column");
+    else
+      shape.pop_back();
+  }
   if (!fault.empty() || (place.row == 0 && place.n_rows == 0)) return shape;
   if (shape.empty())
     fault = "it is a single number, which has no rows";

@@ -1,8 +1,8 @@
 // weights.map.json: where the parameters of a model are in files that another library wrote.
 //   {"format": "plait.tensor_map/1", "weights": PATH, "parameters": {NAME: {"tensor": NAME,
-//    "rows": [FIRST, END], "transposed": true}}, "ignored": [PATTERN]}
+//    "rows": [FIRST, END], "transposed": true, "column": true}}, "ignored": [PATTERN]}
 // A parameter is the whole tensor, or rows of it; the tensor is transposed first where the map says
-// so. Names of parameters are without the model's.
+// so; of a column only the rows count. Names of parameters are without the model's.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,21 @@ struct TensorPlace {
   std::string tensor;
   int64_t row = 0, n_rows = 0;  // n_rows 0: all rows from `row` on
   bool transposed = false;
+  bool column = false;  // a parameter (n) of a tensor (n, 1)
+};
+
+// A parameter in a tensor (rows, columns) that is written, 0 where no block is.
+struct TensorBlock {
+  std::string tensor;
+  int64_t row = 0, column = 0, rows = 0, columns = 0;
 };
 
 struct TensorMap {
   std::string weights;  // as in Weights(); a relative path starts at the map's folder
   std::map<std::string, TensorPlace, std::less<>> parameters;
-  std::vector<std::string> ignored;  // tensors that no parameter needs; patterns with * and ?
+  // Tensors that no parameter needs, or parameters that are not written; patterns with * and ?.
+  std::vector<std::string> ignored;
+  std::map<std::string, TensorBlock, std::less<>> blocks;  // of what is written; not in the file
 };
 
 bool is_tensor_map(const JsonValue& json);

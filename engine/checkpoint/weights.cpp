@@ -90,6 +90,8 @@ void Weights::apply(const TensorMap& map, const std::string& from, const std::st
     std::string fault;
     Place part = at->second;
     part.in = place;
+    // Elements of a single row lie as those of a column.
+    part.in.transposed = place.transposed && !place.column;
     part.shape = shape_at(place, at->second.shape, fault);
     if (!fault.empty())
       fail_data("[weights] tensor '" + printable(place.tensor) + "' of '" + from +
@@ -197,6 +199,12 @@ Weights::Place Weights::find(const std::string& name) const {
 std::vector<std::string> Weights::names() const {
   std::vector<std::string> all;
   for (const auto& [name, place] : tensors_) all.push_back(name);
+  return all;
+}
+
+std::vector<std::string> Weights::paths() const {
+  std::vector<std::string> all;
+  for (const auto& file : files_) all.push_back(file->path());
   return all;
 }
 

@@ -131,6 +131,8 @@ struct CheckpointConfig {
   std::string best;  // a metric, "": that of early stopping, kNoBest
   bool at_end = true;
   bool background = true;
+  std::string save = "all";  // or "trained": without frozen parameters
+  bool only_trained() const { return save == "trained"; }
 };
 
 struct GuardConfig {
@@ -207,6 +209,7 @@ struct GroupConfig {
 struct AdapterConfig : ItemConfig {
   std::string name;                         // part of its parameters' names; by default the type
   std::vector<std::string> match, exclude;  // patterns of full names of parameters and layers
+  std::string load;                         // path of its weights, or "": in those of the model
   bool holds(const std::string& target) const;
 };
 

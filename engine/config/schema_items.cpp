@@ -136,6 +136,10 @@ constexpr Key<AdapterConfig> kAdapter[] = {
         kResult),
     key<&AdapterConfig::exclude>(
         texts_option("exclude", "[]", "patterns of names that it leaves as they are"), kResult),
+    key<&AdapterConfig::load>(path_option(
+        "load", "\"\"",
+        "weights of the adapter to start from, as of model.load; empty: those in model.load, or "
+        "initial values where it has none")),
 };
 constexpr Key<DatasetConfig> kDataset[] = {
     key<&DatasetConfig::type, DatasetConfig>(text_option("type", nullptr, "dataset item"), kResult),

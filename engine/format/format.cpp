@@ -46,6 +46,12 @@ class Collector {
         c.made_.map.ignored.push_back(c.text(pattern, "a pattern of tensors"));
       });
     };
+    out.weights = [](void* user, const char* name) {
+      return self(user).keep([&](Collector& c) { c.set_weights(c.text(name, "the weights")); });
+    };
+    out.block = [](void* user, const plait_tensor_block* block) {
+      return self(user).keep([&](Collector& c) { c.add_block(block); });
+    };
     return out;
   }
 
@@ -75,11 +81,22 @@ class Collector {
     return given;
   }
 
-  void add_file(checkpoint::ExportFile file) {
-    const std::string& name = file.name;
+  void check_file_name(const std::string& name) const {
     if (name == "." || name == ".." || name.find('/') != std::string::npos ||
         printable(name) != name)
       bad("gives the file name '" + printable(name) + "', expected a name without a folder");
+  }
+
+  void set_weights(const std::string& name) {
+    check_file_name(name);
+    if (!ends_with(name, ".safetensors") || !made_.map.weights.empty())
+      bad("gives the weights the name '" + name + "', expected one NAME.safetensors");
+    made_.map.weights = name;
+  }
+
+  void add_file(checkpoint::ExportFile file) {
+    const std::string& name = file.name;
+    check_file_name(name);
     if (name == kMapName || ends_with(name, ".safetensors") ||
         name == checkpoint::kWeightsIndexName)
       bad("gives the file '" + name + "', which the engine writes");
@@ -96,16 +113,28 @@ class Collector {
     if (place->row < 0 || place->n_rows < 0 || place->n_rows > INT64_MAX - place->row)
       bad(strf("gives '%s' %lld rows from row %lld on", printable(parameter).c_str(),
                static_cast<long long>(place->n_rows), static_cast<long long>(place->row)));
-    if (place->flags & ~PLAIT_PLACE_TRANSPOSED)
-      bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(),
-               place->flags & ~PLAIT_PLACE_TRANSPOSED));
+    if (place->flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN))
+      bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(), place->flags));
     if (place->row > 0 && place->n_rows == 0)
       bad("does not say how many rows '" + printable(parameter) + "' has");
-    const bool transposed = (place->flags & PLAIT_PLACE_TRANSPOSED) != 0;
-    if (!made_.map.parameters
-             .emplace(parameter,
-                      checkpoint::TensorPlace{tensor, place->row, place->n_rows, transposed})
-             .second)
+    const bool transposed = (place->flags & PLAIT_PLACE_TRANSPOSED) != 0,
+               column = (place->flags & PLAIT_PLACE_COLUMN) != 0;
+    check_new(parameter);
+    made_.map.parameters[parameter] = {tensor, place->row, place->n_rows, transposed, column};
+  }
+
+  void add_block(const plait_tensor_block* block) {
+    if (!block) bad("gives a block that is NULL");
+    const std::string parameter = text(block->parameter, "a block of a parameter");
+    const std::string tensor = text(block->tensor, "a block in a tensor");
+    check_new(parameter);
+    if (block->row < 0 || block->column < 0 || block->rows < 0 || block->columns < 0)
+      bad("puts '" + printable(parameter) + "' outside of '" + printable(tensor) + "'");
+    made_.map.blocks[parameter] = {tensor, block->row, block->column, block->rows, block->columns};
+  }
+
+  void check_new(const std::string& parameter) const {
+    if (made_.map.parameters.contains(parameter) || made_.map.blocks.contains(parameter))
       bad("gives '" + printable(parameter) + "' two places");
   }
 
@@ -212,7 +241,16 @@ std::string model_json(const config::ModelConfig& model, const checkpoint::Check
     for (const config::TieConfig& tie : layer.tie) w.field(tie.own, without_prefix(tie.full));
     w.end_object().end_object();
   }
-  w.end_array().key("parameters").object();
+  w.end_array().key("adapters").array();
+  for (const config::AdapterConfig& adapter : model.adapters) {
+    w.object().field("type", adapter.type).field("name", adapter.name).key("options").object();
+    for (const config::OptionValue& value : adapter.options.values()) {
+      w.key(value.declared->name);
+      config::write_value(w, value);
+    }
+    w.end_object().end_object();
+  }
+  w.end_array().texts("train", model.train).key("parameters").object();
   for (const checkpoint::TensorRecord& t : from.tensors()) {
     if (!checkpoint::is_parameter(t) || !starts_with(t.name, prefix)) continue;
     w.key(without_prefix(t.name)).array();
@@ -232,7 +270,8 @@ Imported import_model(FileSystem& files, const Format& format, const std::string
   if (files.exists(out) || files.is_link(out))
     fail_invalid("[format] '" + out + "' exists; remove it, or choose another name");
   Description made = format.read(folder);
-  made.map.weights = files.real_path(folder);
+  const std::string at = files.real_path(folder);
+  made.map.weights = made.map.weights.empty() ? at : join_path(at, made.map.weights);
   // The map is tried on the files before anything is written.
   const std::string map_text = checkpoint::tensor_map_text(made.map);
   const checkpoint::Weights weights(files, made.map.weights, made.map, kMapName);

@@ -23,7 +23,7 @@ inline constexpr char kExperimentName[] = "experiment.toml", kMapName[] = "weigh
 // What a format says of a model.
 struct Description {
   std::vector<checkpoint::ExportFile> files;
-  checkpoint::TensorMap map;  // `weights` is empty
+  checkpoint::TensorMap map;  // `weights`: a file of the folder, or empty
 };
 
 class Format {

@@ -60,26 +60,51 @@ void Parameters::initialize() {
       }
     }
   }
-  for (const auto& model : c_.plan.experiment.models)
-    if (!model.load.empty()) load_weights(model);
+  for (const auto& model : c_.plan.experiment.models) {
+    if (!model.load.empty()) load_weights({model, nullptr, model.path + ".load", model.load});
+    for (const auto& adapter : model.adapters)
+      if (!adapter.load.empty())
+        load_weights({model, &adapter, adapter.path + ".load", adapter.load});
+  }
+}
+
+bool Parameters::Source::gives(const plan::Parameter& p) const {
+  if (p.model != model.name) return false;
+  if (adapter) return p.adapter == adapter->name;
+  return std::none_of(model.adapters.begin(), model.adapters.end(),
+                      [&](const auto& own) { return own.name == p.adapter && !own.load.empty(); });
+}
+
+std::vector<std::string> Parameters::Source::names(const plan::Parameter& p) const {
+  return checkpoint::names_in_file(p.name, model.name,
+                                   adapter ? std::vector<std::string>() : model.load_names);
 }
 
 namespace {
 
 constexpr size_t kNamesShown = 8;
 
-[[noreturn]] void fail_no_tensor(const plan::Parameter& p, const config::ModelConfig& model,
-                                 const std::vector<std::string>& wanted,
-                                 std::vector<std::string> there) {
+// bases: of a checkpoint; empty where it holds all parameters.
+[[noreturn]] void fail_no_tensor(const plan::Parameter& p, const std::string& key,
+                                 const std::string& path, const std::vector<std::string>& wanted,
+                                 std::vector<std::string> there,
+                                 const std::vector<checkpoint::BaseRecord>& bases = {}) {
   const std::string near = did_you_mean(nearest(wanted[0], there));
   const size_t n = there.size();
   if (n > kNamesShown) there.resize(kNamesShown);
   for (std::string& name : there) name = printable(name);
-  fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" + wanted[0] +
-            "'" + near + (wanted[0] == p.name ? "" : " for '" + p.name + "'") + "; it has " +
+  const std::string what =
+      "[session] '" + path + "' (" + key + ") has no tensor '" + wanted[0] + "'";
+  if (!bases.empty() && p.adapter.empty())
+    fail_data(what + ": it holds what was trained beside '" + printable(bases[0].path) +
+              "'; name these weights there, and '" + path + "' in `load` of the adapters");
+  const bool of_model = key.find("adapters[") == std::string::npos;
+  fail_data(what + near + (wanted[0] == p.name ? "" : " for '" + p.name + "'") + "; it has " +
             (n == 0 ? "none" : join(there)) +
-            (n > kNamesShown ? strf(" and %zu more", n - kNamesShown) : "") + "; " + model.path +
-            ".load_names = [\"OURS=THEIRS\"] says which is which");
+            (n > kNamesShown ? strf(" and %zu more", n - kNamesShown) : "") + "; " +
+            (of_model ? key + "_names = [\"OURS=THEIRS\"] says which is which"
+                      : "name the adapter as it was named there, and let `match` name the same "
+                        "parameters"));
 }
 
 }  // namespace
@@ -97,17 +122,16 @@ class Starting {
     if (!p.adapter.empty()) there_.insert(p.adapter);
   }
   // Throws where a part of an adapter is there.
-  void check(const config::ModelConfig& model, Log* log) const {
+  void check(const std::string& key, const std::string& path, Log* log) const {
     for (const auto& [adapter, parameters] : missing_) {
       const size_t n = parameters.size();
       if (there_.contains(adapter))
-        fail_data("[session] '" + model.load + "' (" + model.path +
-                  ".load) has a part of adapter '" + adapter + "' only: it lacks '" +
-                  parameters[0]->name + "'" + (n > 1 ? strf(" and %zu more", n - 1) : "") +
+        fail_data("[session] '" + path + "' (" + key + ") has a part of adapter '" + adapter +
+                  "' only: it lacks '" + parameters[0]->name + "'" +
+                  (n > 1 ? strf(" and %zu more", n - 1) : "") +
                   "; take weights with all of it, or with none");
       if (log)
-        log->write(PLAIT_LOG_INFO, "[session] '" + model.load + "' has nothing of adapter '" +
-                                       adapter +
+        log->write(PLAIT_LOG_INFO, "[session] '" + path + "' has nothing of adapter '" + adapter +
                                        strf("', which starts with its initial values: "
                                             "%zu parameters",
                                             n));
@@ -120,10 +144,10 @@ class Starting {
 };
 
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
-void Parameters::load_checkpoint(const config::ModelConfig& model) {
+void Parameters::load_checkpoint(const Source& source) {
   // Rank 0 decides which one: a run may be writing others.
   std::unique_ptr<checkpoint::Checkpoint> from;
-  if (c_.ranks.is_leader()) from = checkpoint::open_checkpoint(c_.files, model.load, c_.log);
+  if (c_.ranks.is_leader()) from = checkpoint::open_checkpoint(c_.files, source.path, c_.log);
   const std::string path = c_.ranks.broadcast(from ? from->path() : "");
   if (!from)
     from = std::make_unique<checkpoint::Checkpoint>(c_.files, path,
@@ -131,16 +155,16 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
   Conversions conversions;
   Starting starting;
   for (const plan::Parameter& p : c_.plan.parameters) {
-    if (p.model != model.name) continue;
-    const auto wanted = checkpoint::names_in_file(p.name, model.name, model.load_names);
+    if (!source.gives(p)) continue;
+    const auto wanted = source.names(p);
     const auto name = std::find_if(wanted.begin(), wanted.end(), [&](const std::string& one) {
       return from->find(one) != nullptr;
     });
-    if (name == wanted.end() && starting.add(p)) continue;
+    if (name == wanted.end() && !source.adapter && starting.add(p)) continue;
     if (name == wanted.end()) {
       std::vector<std::string> there;
       for (const auto& t : from->tensors()) there.push_back(t.name);
-      fail_no_tensor(p, model, wanted, std::move(there));
+      fail_no_tensor(p, source.key, source.path, wanted, std::move(there), from->state().bases);
     }
     starting.found(p);
     if (!p.adapter.empty()) loaded_.emplace(p.model, p.adapter);
@@ -152,42 +176,42 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
       c_.executor.sync();
     }
   }
-  starting.check(model, c_.ranks.is_leader() ? &c_.log : nullptr);
+  starting.check(source.key, source.path, c_.ranks.is_leader() ? &c_.log : nullptr);
   if (c_.ranks.is_leader()) conversions.log(c_.log, from->path());
 }
 
-void Parameters::load_weights(const config::ModelConfig& model) {
-  checkpoint::require_weights(c_.files, model.path + ".load", model.load);
-  if (checkpoint::names_checkpoint(c_.files, model.load)) return load_checkpoint(model);
-  const checkpoint::Weights weights(c_.files, model.load);
+void Parameters::load_weights(const Source& from) {
+  checkpoint::require_weights(c_.files, from.key, from.path);
+  if (checkpoint::names_checkpoint(c_.files, from.path)) return load_checkpoint(from);
+  const checkpoint::Weights weights(c_.files, from.path);
   Conversions conversions;
   Starting starting;
   for (const plan::Parameter& p : c_.plan.parameters) {
-    if (p.model != model.name) continue;
-    const auto wanted = checkpoint::names_in_file(p.name, model.name, model.load_names);
+    if (!from.gives(p)) continue;
+    const auto wanted = from.names(p);
     checkpoint::Weights::Place place;
     for (const std::string& name : wanted)
       if (!place.entry) place = weights.find(name);
-    if (!place.entry && starting.add(p)) continue;
-    if (!place.entry) fail_no_tensor(p, model, wanted, weights.names());
+    if (!place.entry && !from.adapter && starting.add(p)) continue;
+    if (!place.entry) fail_no_tensor(p, from.key, from.path, wanted, weights.names());
     starting.found(p);
     if (!p.adapter.empty()) loaded_.emplace(p.model, p.adapter);
-    load_tensor(p, place, model);
+    load_tensor(p, place, from);
     conversions.add(place.entry->dtype, p.shape.dtype);
   }
-  starting.check(model, c_.ranks.is_leader() ? &c_.log : nullptr);
-  if (c_.ranks.is_leader()) conversions.log(c_.log, model.load);
+  starting.check(from.key, from.path, c_.ranks.is_leader() ? &c_.log : nullptr);
+  if (c_.ranks.is_leader()) conversions.log(c_.log, from.path);
 }
 
 void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,
-                             const config::ModelConfig& model) {
+                             const Source& source) {
   const checkpoint::TensorEntry& entry = *from.entry;
   if (!checkpoint::is_convertible(entry.dtype, p.shape.dtype) ||
       from.shape != program::dims_of(p.shape)) {
     std::string found = entry.dtype_text + " (";
     for (size_t i = 0; i < from.shape.size(); ++i)
       found += (i ? ", " : "") + std::to_string(from.shape[i]);
-    fail_data("[session] tensor '" + printable(entry.name) + "' of '" + model.load + "' is " +
+    fail_data("[session] tensor '" + printable(entry.name) + "' of '" + source.path + "' is " +
               found + "), expected " + program::text(p.shape) + ", as parameter '" + p.name +
               "' has; take weights that belong to these layers, or correct the layers");
   }

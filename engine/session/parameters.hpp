@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/checkpoint/weights.hpp"
 #include "engine/session/session_context.hpp"
@@ -31,10 +32,18 @@ class Parameters {
   void write(const std::string& name, const void* data, uint64_t bytes);
 
  private:
-  void load_weights(const config::ModelConfig& model);
-  void load_checkpoint(const config::ModelConfig& model);
-  void load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,
-                   const config::ModelConfig& model);
+  // Weights that an experiment names for a model, or for one of its adapters.
+  struct Source {
+    const config::ModelConfig& model;
+    const config::AdapterConfig* adapter;  // NULL: for the model and adapters without their own
+    std::string key, path;                 // "model.load", and its value
+    bool gives(const plan::Parameter& p) const;
+    std::vector<std::string> names(const plan::Parameter& p) const;  // that it may have there
+  };
+  void load_weights(const Source& from);
+  void load_checkpoint(const Source& from);
+  void load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& place,
+                   const Source& from);
 
   SessionContext& c_;
   StepRunner& steps_;

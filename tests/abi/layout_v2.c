@@ -181,13 +181,23 @@ AT(plait_tensor_place, n_rows, 24);
 AT(plait_tensor_place, flags, 32);
 AT(plait_tensor_place, reserved, 36);
 
-SIZE(plait_format_output, 48);
+SIZE(plait_format_output, 64);
 AT(plait_format_output, struct_size, 0);
 AT(plait_format_output, user, 8);
 AT(plait_format_output, file, 16);
 AT(plait_format_output, copy, 24);
 AT(plait_format_output, place, 32);
 AT(plait_format_output, ignore, 40);
+AT(plait_format_output, weights, 48);
+AT(plait_format_output, block, 56);
+
+SIZE(plait_tensor_block, 48);
+AT(plait_tensor_block, parameter, 0);
+AT(plait_tensor_block, tensor, 8);
+AT(plait_tensor_block, row, 16);
+AT(plait_tensor_block, column, 24);
+AT(plait_tensor_block, rows, 32);
+AT(plait_tensor_block, columns, 40);
 
 SIZE(plait_format_item, 56);
 AT(plait_format_item, struct_size, 0);

@@ -22,10 +22,11 @@ def commands(plait, quick):
         name: [f"{name}.py", "--check"]
         for name in ("make_golden", "golden_families", "golden_greedy", "golden_hf",
                      "golden_tokenizers", "golden_chat", "golden_images", "golden_float8",
-                     "golden_nf4", "golden_peft")
+                     "golden_nf4", "golden_peft", "golden_peft_files")
     }
     return again | {
         "check_hf": ["check_hf.py", plait, *(["--models", "9"] if quick else [])],
+        "check_peft": ["check_peft.py", plait, *(["--models", "9"] if quick else [])],
         "check_curves": ["check_curves.py", plait, *(["--only", "gpt2", "llama"] if quick else [])],
         "check_tokenizers": ["check_tokenizers.py", plait, *(["--texts", "2000"] if quick else [])]
     }

@@ -84,7 +84,8 @@ void add_export(CLI::App& app, Context& context) {
           "NAME.safetensors, "
           "or "
           "a folder for model.safetensors, or for shards with their index. Before them a format, "
-          "hf: the folder is one of Hugging Face, with config.json and the tokenizer")
+          "hf: the folder is one of Hugging Face, with config.json and the tokenizer; or peft: "
+          "adapters of its library PEFT")
       ->required()
       ->expected(2, 3);
   verb->add_option("--rename", arguments->names,

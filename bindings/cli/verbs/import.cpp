@@ -36,7 +36,8 @@ void add_import(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand("import", "makes an experiment of another library's model");
   const auto arguments = std::make_shared<ImportArguments>();
   verb->add_option("FORMAT", arguments->format,
-                   "hf: Hugging Face; `plait plugins format` lists all")
+                   "hf: Hugging Face; peft: an adapter of its library PEFT, with --option "
+                   "base=FOLDER; `plait plugins format` lists all")
       ->required();
   verb->add_option("FOLDER", arguments->folder, "the model; its weights stay there")->required();
   verb->add_option("OUT", arguments->out,

@@ -1,5 +1,6 @@
 // format-hf: folders of models as Hugging Face's library transformers writes and reads them:
-// config.json, model.safetensors or shards with their index, and the tokenizer's files.
+// config.json, model.safetensors or shards with their index, and the tokenizer's files; and
+// folders of adapters as its library PEFT does: adapter_config.json, adapter_model.safetensors.
 #include <plait/plugin.hpp>
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "plugins/formats/hf/chat_template.hpp"
 #include "plugins/formats/hf/folder.hpp"
+#include "plugins/formats/hf/peft_files.hpp"
 #include "plugins/formats/hf/places.hpp"
 #include "plugins/formats/hf/read_config.hpp"
 #include "plugins/formats/hf/read_layers.hpp"
@@ -98,8 +100,7 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
 }
 
 // The folder with the files that an exported model keeps; "" if there is none.
-std::string folder_like(const Options& options, const nlohmann::json& model) {
-  std::string given(options.text("like"));
+std::string folder_like(std::string given, const nlohmann::json& model) {
   if (!given.empty()) return given;
   const fs::path load = fs::path(model.at("load").get<std::string>());
   std::error_code ignored;
@@ -110,7 +111,11 @@ std::string folder_like(const Options& options, const nlohmann::json& model) {
 
 void write(const Options& options, std::string_view text, const FormatOutput& out) {
   const nlohmann::json description = nlohmann::json::parse(text);
-  const std::string like = folder_like(options, description);
+  if (!description.at("adapters").empty())
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[format.hf] the model has adapters, which this format does not hold; plait export peft "
+         "writes them as the library PEFT does");
+  const std::string like = folder_like(std::string(options.text("like")), description);
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
   std::string family(options.text("family"));
   if (!like.empty()) {
@@ -130,10 +135,72 @@ void write(const Options& options, std::string_view text, const FormatOutput& ou
   if (!like.empty()) hf::copy_companions(like, out);
 }
 
+constexpr std::array kPeftOptions = {
+    opt_path("base", "\"\"",
+             "for an import: the folder that the base was imported to; for an export: the folder "
+             "whose config.json tells the base's family, by default the one that model.load names"),
+    opt_text("adapter", "\"\"",
+             "for an import: name of the adapter in the experiment, by default its type; for an "
+             "export: the adapter that is written, by default all"),
+    opt_text("family", "\"\"", "for an export: model_type; default: the first that fits"),
+};
+
+void read_peft(const Options& options, const std::string& folder, const FormatOutput& out) {
+  const auto tokenizer_in = [](const std::string& base) {
+    hf::Speech speech;
+    find_tokenizer(base, speech);
+    return speech.file;
+  };
+  hf::read_adapter(folder, std::string(options.text("base")), std::string(options.text("adapter")),
+                   tokenizer_in, out);
+}
+
+// model_type of a folder's config.json; "" without a folder.
+std::string family_of(const std::string& folder) {
+  if (folder.empty()) return "";
+  std::string family;
+  const support::SourceFile file{"format.peft", "base",
+                                 (fs::path(folder) / "config.json").string()};
+  support::in_memory(file, [&] {
+    const support::Bytes bytes = support::read_description(file);
+    const nlohmann::json json = support::parse_json(file, bytes.span());
+    family = support::JsonPlace(file, json, "")["model_type"].text();
+  });
+  return family;
+}
+
+// The folder that the base came from, where the one that it was imported to tells.
+std::string source_of(const std::string& imported) {
+  const support::SourceFile file{"format.peft", "base",
+                                 (fs::path(imported) / "weights.map.json").string()};
+  std::error_code ignored;
+  if (imported.empty() || !fs::is_regular_file(file.path, ignored)) return imported;
+  std::string source;
+  support::in_memory(file, [&] {
+    const support::Bytes bytes = support::read_description(file);
+    const nlohmann::json json = support::parse_json(file, bytes.span());
+    source = support::JsonPlace(file, json, "")["weights"].text("");
+  });
+  return source;
+}
+
+void write_peft(const Options& options, std::string_view text, const FormatOutput& out) {
+  const nlohmann::json description = nlohmann::json::parse(text);
+  const std::string base = folder_like(std::string(options.text("base")), description);
+  const std::string given(options.text("family"));
+  hf::write_adapter(description, given.empty() ? family_of(base) : given,
+                    std::string(options.text("adapter")), source_of(base), out);
+}
+
 }  // namespace
 
-PLAIT_PLUGIN("format-hf", "0.1.0", "Apache-2.0", "Models of Hugging Face's library transformers") {
+PLAIT_PLUGIN("format-hf", "0.1.0", "Apache-2.0",
+             "Models of Hugging Face's library transformers, adapters of PEFT") {
   static const auto hf = format<read, write>(
       "hf", "a folder of Hugging Face: config.json, safetensors, tokenizer", kOptions);
   host.add(hf);
+  static const auto peft = format<read_peft, write_peft>(
+      "peft", "adapters of Hugging Face's library PEFT: adapter_config.json, safetensors",
+      kPeftOptions);
+  host.add(peft);
 }

@@ -1,28 +1,13 @@
 #include "plugins/formats/hf/write_toml.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
+
+#include "plugins/formats/hf/toml_text.hpp"
 
 namespace plait::hf {
 namespace {
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out + "\"";
-}
-// The shortest digits that give the same number.
-std::string digits(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  std::string out(text.data(), end);
-  return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
-}
 std::string list(const std::vector<double>& values) {
   std::string out;
   for (const double v : values) out += (out.empty() ? "" : ", ") + digits(v);
@@ -53,8 +38,8 @@ class LayersToml {
  private:
   void begin(const std::string& table, const char* type, const std::string& name) {
     out_ += "\n[[" + table + "]]\n";
-    line("type", quoted(type), "");
-    if (!name.empty()) line("name", quoted(name), "");
+    line("type", toml_string(type), "");
+    if (!name.empty()) line("name", toml_string(name), "");
   }
   void line(const std::string& key, const std::string& value, const std::string& from) {
     std::string text = key + " = " + value;
@@ -131,11 +116,11 @@ class LayersToml {
     line_if(m_.head_dim * m_.heads != m_.width, "head_dim", std::to_string(m_.head_dim),
             "head_dim");
     line("ffn", std::to_string(m_.ffn), k_.ffn);
-    line("mlp", quoted(m_.mlp), k_.activation);
+    line("mlp", toml_string(m_.mlp), k_.activation);
     line_if(!m_.layer_norm, "norm", "\"rms_norm\"", "");
-    line_if(m_.norm_at != "pre", "norm_at", quoted(m_.norm_at), "");
+    line_if(m_.norm_at != "pre", "norm_at", toml_string(m_.norm_at), "");
     norm_options();
-    line_if(m_.qk_norm != "none", "qk_norm", quoted(m_.qk_norm), "");
+    line_if(m_.qk_norm != "none", "qk_norm", toml_string(m_.qk_norm), "");
     line_if(m_.qkv_bias, "qkv_bias", "true", f.qkv_bias == Bias::kByKey ? "attention_bias" : "");
     line_if(m_.out_bias, "out_bias", "true", f.out_bias == Bias::kByKey ? "attention_bias" : "");
     line_if(m_.mlp_bias, "mlp_bias", "true", f.mlp_bias == Bias::kByKey ? "mlp_bias" : "");
@@ -154,7 +139,7 @@ class LayersToml {
     line_if(r.share != 1, "rope_share", digits(r.share), "partial_rotary_factor");
     if (r.scaling == "none") return;
     const Rope usual;
-    line("rope_scaling", quoted(r.scaling), "rope_type");
+    line("rope_scaling", toml_string(r.scaling), "rope_type");
     line("rope_factor", digits(r.factor), "factor");
     line_if(r.original > 0, "rope_original", std::to_string(r.original),
             "original_max_position_embeddings");
@@ -175,24 +160,6 @@ class LayersToml {
   std::string out_;
 };
 
-// Letters, digits, _ and -, as names of runs have.
-std::string run_name(const std::string& folder) {
-  std::string path = folder;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  std::string name = path.substr(path.rfind('/') + 1);
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') c = '-';
-  while (!name.empty() && name.front() == '-') name.erase(0, 1);
-  return name.empty() ? "model" : name;
-}
-
-// Behind a comment; a line break would end it.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return text;
-}
-
 std::string generation_toml(const Speech& speech, int64_t length) {
   std::string text = "[generate]\nlength = " + std::to_string(length) + "\n";
   if (!speech.end.empty()) {
@@ -202,15 +169,31 @@ std::string generation_toml(const Speech& speech, int64_t length) {
   }
   if (!speech.chat_template.empty())
     text +=
-        "chat_template = " + quoted(speech.chat_template) +
+        "chat_template = " + toml_string(speech.chat_template) +
         "  # by the markers of the model's own template; a default system prompt is not in it\n";
   if (!speech.tokenizer.empty())
-    text += "\n[tokenizer]\ntype = " + quoted(speech.tokenizer) +
-            "\npath = " + quoted(speech.file) + "\n";
+    text += "\n[tokenizer]\ntype = " + toml_string(speech.tokenizer) +
+            "\npath = " + toml_string(speech.file) + "\n";
   return text + "\n";
 }
 
 }  // namespace
+
+std::string name_of_folder(const std::string& folder) {
+  std::string path = folder;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  std::string name = path.substr(path.rfind('/') + 1);
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') c = '-';
+  while (!name.empty() && name.front() == '-') name.erase(0, 1);
+  return name.empty() ? "model" : name;
+}
+
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text;
+}
 
 std::string experiment_toml(const Model& m, const std::string& folder, const Speech& speech) {
   const bool biases = m.layer_norm || m.qkv_bias || m.out_bias || m.mlp_bias;
@@ -219,7 +202,7 @@ std::string experiment_toml(const Model& m, const std::string& folder, const Spe
          ".\n# Behind each value is its key in config.json. The tokens are made by\n"
          "#   plait data tokenize TEXT --tokenizer FOLDER --append-eod --out train\n\n"
          "[run]\nname = " +
-         quoted(run_name(folder)) +
+         toml_string(name_of_folder(folder)) +
          "\nsteps = 1000\n\n[batch]\nglobal = 8\nmicro = 1\n\n"
          "[data.train]\ntype = \"tokens\"\npath = \"train.bin\"\nlength = " +
          std::to_string(length) +

@@ -49,6 +49,10 @@ class Model {
     CHECK(error.find("[export] the format's map of tensors " + text) == 0);
     CHECK(error.find("; tell its author") != std::string::npos);
   }
+  SafetensorsFile written() {
+    export_weights(files_, *checkpoint_, "out", made(), 0, {}, "own.safetensors");
+    return SafetensorsFile(files_, "out/own.safetensors");
+  }
   TensorPlace& place(const std::string& name) { return map.parameters.find(name)->second; }
 
   TensorMap map;
@@ -98,6 +102,36 @@ TEST_CASE(
   CHECK(types_of({0, {{"gpt.q", PLAIT_BF16}}})[1] == PLAIT_F32);  // k stays f32
 }
 
+TEST_CASE("blocks of a matrix that is 0 elsewhere, a column, a row, and what is left out") {
+  Model model;
+  model.map.parameters.erase("q");
+  model.map.parameters.erase("k");
+  model.map.ignored = {"wi*"};
+  model.map.blocks = {{"q", {"b", 5, 3, 7, 6}}, {"k", {"b", 0, 0, 7, 6}}};
+  model.place("bias").column = true;
+  const auto tensors = model.made();
+  REQUIRE(tensors.size() == 2);
+  CHECK(tensors[0].shape == std::vector<int64_t>{7, 6});
+  CHECK(tensors[1].shape == std::vector<int64_t>{6, 1});
+  model.place("bias").transposed = true;
+  CHECK(model.made()[1].shape == std::vector<int64_t>{1, 6});
+  CHECK(!model.made()[1].transposed);
+
+  const SafetensorsFile file = model.written();
+  const TensorEntry* b = file.header().find("b");
+  REQUIRE(b);
+  std::vector<float> values(42), expected(42, 0.0f);
+  file.read(*b, 0, values.data(), sizeof(float) * values.size());
+  for (size_t i = 0; i < 6; ++i) expected[(5 + i / 3) * 6 + 3 + i % 3] = static_cast<float>(i);
+  for (size_t i = 0; i < 12; ++i) expected[i / 3 * 6 + i % 3] = static_cast<float>(i);
+  CHECK(values == expected);
+
+  model.map.blocks["q"].row = 6;
+  model.refuses("has a block 'gpt.q' that does not fit 'b'");
+  model.map.blocks["q"] = {"b", 5, 3, 8, 6};
+  model.refuses("has a block 'gpt.q' that does not fit 'b'");
+}
+
 TEST_CASE("a map that does not fit the model is the fault of the format") {
   const auto refuses = [](const std::function<void(Model&)>& change, const std::string& text) {
     Model model;
@@ -117,4 +151,5 @@ TEST_CASE("a map that does not fit the model is the fault of the format") {
       },
       "joins 'gpt.q' and 'gpt.wide', which are of different widths or types");
   refuses([](Model& m) { m.place("bias").transposed = true; }, "transposes 'bias'");
+  refuses([](Model& m) { m.place("wide").column = true; }, "makes a column of 'gpt.wide'");
 }

@@ -22,12 +22,15 @@ TEST_CASE("a map is written as it is read") {
   map.weights = "/models/x";
   map.parameters["a"] = {"t", 0, 0, false};
   map.parameters["b"] = {"u", 3, 5, true};
+  map.parameters["c"] = {"v", 0, 0, true, true};
   map.ignored = {"*.bias"};
   const TensorMap again = parse(tensor_map_text(map));
   CHECK(tensor_map_text(again) == tensor_map_text(map));
   CHECK(again.parameters.at("b").row == 3);
   CHECK(again.parameters.at("b").n_rows == 5);
   CHECK(again.parameters.at("b").transposed);
+  CHECK(!again.parameters.at("b").column);
+  CHECK(again.parameters.at("c").column);
   CHECK(is_tensor_map(parse_json(tensor_map_text(map))));
   CHECK(!is_tensor_map(parse_json("{\"weight_map\": {}}")));
   CHECK(!is_tensor_map(parse_json("[]")));
@@ -47,6 +50,7 @@ TEST_CASE("a malformed map names the key and what was expected") {
       {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [0, 9223372036854775808]}}"), "[FIRST, END]"},
       {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [0.5, 2]}}"), "[FIRST, END]"},
       {map_of("{\"a\": {\"tensor\": \"t\", \"transposed\": 1}}"), "expected true or false"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"column\": \"x\"}}"), "'parameters.a.column'"},
       {map_of("{}", ", \"ignored\": 1"), "key 'ignored': expected a list"},
       {map_of("{}", ", \"ignored\": [1]"), "key 'ignored': expected a list"},
       {"{\"format\": \"plait.tensor_map/1\", \"parameters\": {}}", "key 'weights'"},
@@ -67,12 +71,18 @@ TEST_CASE("the shape at a place") {
   CHECK(shape_at({"t", 2, 3}, matrix, fault) == std::vector<int64_t>{3, 4});
   CHECK(shape_at({"t", 1, 3, true}, matrix, fault) == std::vector<int64_t>{3, 6});
   CHECK(shape_at({"t"}, number, fault).empty());
+  const std::vector<int64_t> row{1, 6}, column{6, 1};
+  CHECK(shape_at({"t", 0, 0, true, true}, row, fault) == std::vector<int64_t>{6});
+  CHECK(shape_at({"t", 2, 3, false, true}, column, fault) == std::vector<int64_t>{3});
   CHECK(fault.empty());
   for (const auto& [place, shape] : {std::pair{TensorPlace{"t", 4, 3}, matrix},
                                      {TensorPlace{"t", 6, 0}, matrix},
                                      {TensorPlace{"t", 2, 3, true}, matrix},
                                      {TensorPlace{"t", 0, 0, true}, cube},
                                      {TensorPlace{"t", 0, 1}, number},
+                                     {TensorPlace{"t", 0, 0, false, true}, row},
+                                     {TensorPlace{"t", 0, 0, true, true}, column},
+                                     {TensorPlace{"t", 0, 0, false, true}, number},
                                      {TensorPlace{"t", INT64_MAX, INT64_MAX}, matrix}}) {
     shape_at(place, shape, fault);
     CHECK(!fault.empty());

@@ -4,6 +4,7 @@
 #include <plait/format.h>
 #include <plait/plugin/items.hpp>
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@ inline namespace authoring {
 // Where a format writes. Every function throws Stopped when the engine wants no more.
 class FormatOutput {
  public:
-  explicit FormatOutput(const plait_format_output* out) : out_(out) {}
+  explicit FormatOutput(const plait_format_output* out, const plait_host* host = nullptr)
+      : out_(out), host_(host) {}
   struct Stopped {};
 
   void file(const std::string& name, std::string_view content) const {
@@ -32,17 +34,36 @@ class FormatOutput {
                                 n_rows,
                                 transposed ? PLAIT_PLACE_TRANSPOSED : 0u,
                                 0};
-    go_on(out_->place(out_->user, &at));
+    place(at);
+  }
+  void place(const plait_tensor_place& at) const { go_on(out_->place(out_->user, &at)); }
+  void block(const plait_tensor_block& at) const {
+    need(offsetof(plait_format_output, block));
+    go_on(out_->block(out_->user, &at));
+  }
+  // The file that holds all tensors, if it is not model.safetensors.
+  void weights(const std::string& name) const {
+    need(offsetof(plait_format_output, weights));
+    go_on(out_->weights(out_->user, name.c_str()));
   }
   void ignore(const std::string& pattern) const {
     go_on(out_->ignore(out_->user, pattern.c_str()));
   }
+  // Something that the user should know, in the log: "[format.hf] ...".
+  void warn(std::string_view text) const {
+    if (host_) Host(host_).log(PLAIT_LOG_WARN, text);
+  }
 
  private:
+  void need(size_t field) const {
+    if (out_->struct_size <= field)
+      fail(PLAIT_ERR_UNIMPLEMENTED, "this format needs a newer version of the engine");
+  }
   static void go_on(uint32_t stop) {
     if (stop) throw Stopped();
   }
   const plait_format_output* out_;
+  const plait_host* host_;
 };
 
 using ReadFormat = void (*)(const Options&, const std::string& folder, const FormatOutput&);
@@ -63,7 +84,7 @@ plait_format_item format(const char* name, const char* help,
                    const plait_format_output* out) -> plait_error* {
       return detail::guard(detail::maker(h), [&] {
         try {
-          Read(Options(o), folder, FormatOutput(out));
+          Read(Options(o), folder, FormatOutput(out, h));
         } catch (const FormatOutput::Stopped&) {  // the engine knows why
         }
       });
@@ -73,7 +94,7 @@ plait_format_item format(const char* name, const char* help,
                     const plait_format_output* out) -> plait_error* {
       return detail::guard(detail::maker(h), [&] {
         try {
-          Write(Options(o), {model, size}, FormatOutput(out));
+          Write(Options(o), {model, size}, FormatOutput(out, h));
         } catch (const FormatOutput::Stopped&) {  // the engine knows why
         }
       });

@@ -1,0 +1,34 @@
+// The modules of a family, as adapters name them, and the parameters that each holds.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugins/formats/hf/model.hpp"
+
+namespace plait::hf {
+
+// A parameter, and its outputs among those of the module.
+struct ModulePart {
+  std::string parameter;  // "h0.attn.q.weight"
+  int64_t row = 0, n_rows = 0;
+};
+
+// A product (out, in), or a table of `out` rows. Some hold several parameters: GPT-2's c_attn.
+struct Module {
+  int64_t out = 0, in = 0;
+  bool table = false;
+  bool in_out = false;  // the library stores (in, out), as GPT-2's Conv1D
+  std::vector<ModulePart> parts;
+};
+
+// By path: "model.layers.0.self_attn.q_proj".
+using Modules = std::map<std::string, Module, std::less<>>;
+Modules modules_of(const Model& model);
+
+// The shortest ends of paths that name all of `chosen` and none of the others: the library takes
+// "q_proj" for every module whose path ends in ".q_proj".
+std::vector<std::string> short_names(const Modules& all, const std::vector<std::string>& chosen);
+
+}  // namespace plait::hf

@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "plugins/formats/hf/modules.hpp"
+#include "plugins/formats/hf/peft_files.hpp"
+#include "plugins/formats/hf/read_layers.hpp"
+
+namespace plait::hf {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& what) {
+  fail(PLAIT_ERR_UNIMPLEMENTED, "[format.peft] " + what);
+}
+
+constexpr char kChoose[] = "; choose one with --option adapter=NAME";
+
+// What an adapter adds to one parameter.
+struct Change {
+  const json* adapter = nullptr;
+  std::string target;                         // "h0.attn.q.weight"
+  std::map<std::string, const json*> shapes;  // of its own parameters, by their names: "a", "b"
+  std::string name() const { return adapter->at("name"); }
+  std::string own(const char* parameter) const { return target + "." + name() + "." + parameter; }
+  int64_t extent(const char* parameter, size_t dim) const {
+    return shapes.at(parameter)->at(dim).get<int64_t>();
+  }
+  const json& option(const char* key) const { return adapter->at("options").at(key); }
+};
+
+// The numbers of one module, and how many have them.
+template <class T>
+T most_common(const std::map<std::string, T>& values) {
+  std::map<T, int> counts;
+  for (const auto& [path, value] : values) ++counts[value];
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+ordered_json number(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
+  return value;
+}
+
+class AdapterWriter {
+ public:
+  AdapterWriter(const json& model, const std::string& family, const std::string& adapter,
+                const FormatOutput& out)
+      : model_(model),
+        out_(out),
+        of_family_(read_layers(model, family)),
+        modules_(modules_of(of_family_)) {
+    choose(adapter);
+    find_changes();
+  }
+
+  ordered_json write(const std::string& base) {
+    out_.weights(kAdapterWeights);
+    ordered_json config = ordered_json::object();
+    config["peft_type"] = type_ == "lora" ? "LORA" : "IA3";
+    config["task_type"] = "CAUSAL_LM";
+    config["base_model_name_or_path"] = base.empty() ? ordered_json() : ordered_json(base);
+    config["inference_mode"] = true;
+    config["fan_in_fan_out"] = std::any_of(modules_.begin(), modules_.end(),
+                                           [](const auto& m) { return m.second.in_out; });
+    config["modules_to_save"] = nullptr;
+    type_ == "lora" ? lora(config) : ia3(config);
+    return config;
+  }
+
+ private:
+  void choose(const std::string& wanted) {
+    const json& all = model_.at("adapters");
+    if (all.empty()) refuse("the model has no adapters; plait export hf writes its weights");
+    std::string names;
+    for (const json& adapter : all) {
+      const std::string name = adapter.at("name");
+      names += (names.empty() ? "" : ", ") + name;
+      if (wanted.empty() || wanted == name) chosen_.push_back(&adapter);
+    }
+    if (chosen_.empty())
+      fail(PLAIT_ERR_CONFIG,
+           "[format.peft] the model has no adapter '" + wanted + "'; there are: " + names);
+    type_ = chosen_[0]->at("type");
+    for (const json* adapter : chosen_) {
+      const std::string type = adapter->at("type"), name = adapter->at("name");
+      if (type != "lora" && type != "ia3")
+        refuse("adapter '" + name + "' is " + type +
+               ", for which the library has no file; it reads lora and ia3" +
+               (all.size() > 1 ? kChoose : ""));
+      if (type != type_)
+        refuse("adapters '" + chosen_[0]->at("name").get<std::string>() + "' (" + type_ +
+               ") and '" + name + "' (" + type + ") do not fit into one file" + kChoose);
+    }
+    if (!model_.at("train").empty())
+      refuse(
+          "the model trains parameters of its own as well (train = " + model_.at("train").dump() +
+          "), which a file of adapters does not hold; export all tensors without a format, to a "
+          "safetensors file");
+  }
+
+  // Sorts the parameters of the chosen adapters to the modules; the others are left out.
+  void find_changes() {
+    std::map<std::string, std::pair<std::string, const ModulePart*>> parts;
+    for (const auto& [path, module] : modules_)
+      for (const ModulePart& part : module.parts) parts[part.parameter] = {path, &part};
+    for (const auto& [name, shape] : model_.at("parameters").items()) {
+      const size_t own = name.rfind('.'),
+                   of = own == std::string::npos ? own : name.rfind('.', own - 1);
+      const bool split = of != std::string::npos && !parts.contains(name);
+      const std::string target = split ? name.substr(0, of) : "";
+      const auto at = parts.find(target);
+      const json* adapter = at == parts.end() ? nullptr : chosen(name.substr(of + 1, own - of - 1));
+      if (!adapter) {
+        out_.ignore(name);
+        continue;
+      }
+      Change& change = changes_[at->second.first][at->second.second->row];
+      if (change.adapter && change.adapter != adapter)
+        refuse("adapters '" + change.name() + "' and '" + adapter->at("name").get<std::string>() +
+               "' both change '" + target + "'" + kChoose);
+      change.adapter = adapter;
+      change.target = target;
+      change.shapes[name.substr(own + 1)] = &shape;
+    }
+    if (changes_.empty()) refuse("the checkpoint has no parameters of these adapters");
+  }
+  const json* chosen(const std::string& name) const {
+    for (const json* adapter : chosen_)
+      if (adapter->at("name") == name) return adapter;
+    return nullptr;
+  }
+
+  template <class T>
+  T same_option(const char* key) const {
+    for (const json* adapter : chosen_)
+      if (adapter->at("options").at(key) != chosen_[0]->at("options").at(key))
+        refuse("adapters '" + chosen_[0]->at("name").get<std::string>() + "' and '" +
+               adapter->at("name").get<std::string>() + "' differ in " + key +
+               ", which a file has once" + kChoose);
+    return chosen_[0]->at("options").at(key).get<T>();
+  }
+
+  void lora(ordered_json& config) {
+    rslora_ = same_option<bool>("rslora");
+    std::vector<std::string> paths;
+    for (const auto& [path, changes] : changes_) {
+      paths.push_back(path);
+      lora_module(path, modules_.at(path), changes);
+    }
+    const int64_t r = most_common(ranks_);
+    const double alpha = most_common(alphas_);
+    config["target_modules"] = short_names(modules_, paths);
+    config["r"] = r;
+    config["lora_alpha"] = number(alpha);
+    config["lora_dropout"] = same_option<double>("dropout");
+    config["use_rslora"] = rslora_;
+    config["bias"] = "none";
+    config["init_lora_weights"] = true;
+    config["rank_pattern"] = config["alpha_pattern"] = ordered_json::object();
+    for (const auto& [path, rank] : ranks_)
+      if (rank != r) config["rank_pattern"][path] = rank;
+    for (const auto& [path, value] : alphas_)
+      if (value != alpha) config["alpha_pattern"][path] = number(value);
+  }
+
+  static double scale_of(const Change& c) {
+    const auto rank = c.option("rank").get<double>();
+    return c.option("alpha").get<double>() / (c.option("rslora") ? std::sqrt(rank) : rank);
+  }
+
+  // Of a module of several parameters: one change of a rank that is the sum of theirs. Their first
+  // factors are one below the other, their second ones the blocks of a diagonal.
+  void lora_module(const std::string& path, const Module& module,
+                   const std::map<int64_t, Change>& changes) {
+    const std::string base = kAdapterPrefix + path;
+    const Change& first = changes.begin()->second;
+    int64_t rank = 0;
+    for (const auto& [row, change] : changes) {
+      rank += change.option("rank").get<int64_t>();
+      if (scale_of(change) != scale_of(first))
+        refuse("'" + first.target + "' and '" + change.target +
+               "' are one module of the library, " + path +
+               ", and their changes have different factors (alpha, rank, rslora)");
+    }
+    ranks_[path] = rank;
+    const double size = rslora_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
+    alphas_[path] =
+        changes.size() == 1 ? first.option("alpha").get<double>() : scale_of(first) * size;
+    if (module.table) {
+      out_.place(first.own("a"), base + ".lora_embedding_A", true);
+      out_.place(first.own("b"), base + ".lora_embedding_B");
+      return;
+    }
+    int64_t at = 0;
+    for (const auto& [row, change] : changes) {
+      const int64_t own_rank = change.extent("a", 0);
+      out_.place(change.own("a"), base + ".lora_A.weight", false, at, own_rank);
+      const std::string b = change.own("b"), tensor = base + ".lora_B.weight";
+      if (module.parts.size() == 1)
+        out_.place(b, tensor);
+      else
+        out_.block({b.c_str(), tensor.c_str(), row, at, module.out, rank});
+      at += own_rank;
+    }
+  }
+
+  void ia3(ordered_json& config) {
+    std::vector<std::string> inputs, outputs;
+    for (const auto& [path, changes] : changes_) {
+      const Module& module = modules_.at(path);
+      const Change& first = changes.begin()->second;
+      const bool input = first.option("on") == "input";
+      for (const auto& [row, change] : changes)
+        if (change.option("on") != first.option("on") || (input && module.parts.size() > 1))
+          refuse("'" + change.target + "' is a part of " + path +
+                 " in the library, which multiplies all inputs or all outputs of it by one set of "
+                 "factors; use on = \"output\" for each part");
+      if (changes.size() < module.parts.size()) refuse_part(path, module, changes);
+      for (const auto& [row, change] : changes) {
+        const std::string own = change.own("factor"), tensor = kAdapterPrefix + path + ".ia3_l";
+        out_.place({own.c_str(), tensor.c_str(), row, change.extent("factor", 0),
+                    PLAIT_PLACE_COLUMN | (input ? PLAIT_PLACE_TRANSPOSED : 0u), 0});
+      }
+      (input ? inputs : outputs).push_back(path);
+    }
+    const std::vector<std::string> feedforward = short_names(modules_, inputs);
+    std::vector<std::string> all = short_names(modules_, outputs);
+    all.insert(all.end(), feedforward.begin(), feedforward.end());
+    config["target_modules"] = all;
+    config["feedforward_modules"] = feedforward;
+    config["init_ia3_weights"] = true;
+  }
+
+  [[noreturn]] static void refuse_part(const std::string& path, const Module& module,
+                                       const std::map<int64_t, Change>& changes) {
+    for (const ModulePart& part : module.parts)
+      if (!changes.contains(part.row))
+        refuse("the adapter changes '" + changes.begin()->second.target + "' and not '" +
+               part.parameter + "', which are one module of the library, " + path +
+               "; let `match` name all of its parts");
+    refuse(path + " lacks a part");
+  }
+
+  const json& model_;
+  const FormatOutput& out_;
+  const Model of_family_;
+  const Modules modules_;
+  std::vector<const json*> chosen_;
+  std::string type_;
+  std::map<std::string, std::map<int64_t, Change>> changes_;  // module -> first row -> change
+  std::map<std::string, int64_t> ranks_;
+  std::map<std::string, double> alphas_;
+  bool rslora_ = false;
+};
+
+}  // namespace
+
+void write_adapter(const json& model, const std::string& family, const std::string& adapter,
+                   const std::string& base, const FormatOutput& out) {
+  const ordered_json config = AdapterWriter(model, family, adapter, out).write(base);
+  out.file(kAdapterConfig, config.dump(2) + "\n");
+}
+
+}  // namespace plait::hf

@@ -1,0 +1,143 @@
+"""Adapters of Hugging Face's library PEFT over random models, through plait and back.
+
+    python check_peft.py PLAIT [--models N] [--seed S]        needs requirements_peft.txt
+
+Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors by pattern, rank-stabilised
+or not, on products, the embedding and the head; or IA3) is drawn and saved by the library. plait imports
+both: all logits must be those of the library in float64 to 1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some steps, and one of its own on q
+and v, and exports them: the library loads each with nothing missing and nothing unexpected, and its logits must be
+those of plait to 1e-5 of the largest one.
+"""
+
+import argparse
+import pathlib
+import random
+import sys
+import tempfile
+import warnings
+
+import torch
+import transformers
+from check_hf import FAMILIES, LOGITS, T, batch_of, config_of, logits_of, model_of, run
+from peft import IA3Config, LoraConfig, PeftModel, get_peft_model
+from plait_abi import Plait
+
+BACK = 1e-5  # of the largest logit; both compute in f32
+OWN = """
+[[model.adapters]]
+type = "lora"
+match = ["model.h*.attn.q.weight", "model.h*.attn.v.weight"]
+rank = 2
+alpha = 5.0
+"""
+
+
+def modules_of(family):
+    """Of products: those of attention, and of the MLP the last one apart."""
+    if family == "gpt2":
+        return ["c_attn", "attn.c_proj", "c_fc"], "mlp.c_proj"
+    if family == "phi3":
+        return ["qkv_proj", "o_proj", "gate_up_proj"], "down_proj"
+    return ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj"], "down_proj"
+
+
+def adapter_of(family, r, tied):
+    names, last = modules_of(family)
+    chosen = r.sample(names, r.randrange(1, len(names) + 1)) + r.choice([[], [last]])
+    common = dict(task_type="CAUSAL_LM", fan_in_fan_out=family == "gpt2")
+    if r.random() < 0.3:
+        return IA3Config(target_modules=chosen, feedforward_modules=[n for n in chosen if n == last], **common)
+    patterned = r.choice(chosen)
+    # A tied head would be changed with the embedding that it shares.
+    more = r.choice([[], ["wte" if family == "gpt2" else "embed_tokens"], [] if tied else ["lm_head"]])
+    return LoraConfig(target_modules=chosen + more, r=r.choice([1, 2, 4]), lora_alpha=r.choice([1, 3, 8]),
+                      use_rslora=r.random() < 0.5, lora_dropout=r.choice([0.0, 0.1]),
+                      rank_pattern=r.choice([{}, {patterned: 3}]), alpha_pattern=r.choice([{}, {patterned: 7}]), **common)
+
+
+def drawn(model, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for name, p in sorted(model.named_parameters()):
+        if p.requires_grad:
+            value = 0.2 * torch.randn(p.shape, generator=generator)
+            p.data.copy_(value + 1 if "ia3" in name else value)
+    return model
+
+
+def predicted(abi, experiment, folder, ids, shape, *overrides):
+    x = batch_of(ids)[0].to(torch.int32).numpy()
+    overrides += (f"batch.global={len(x)}", f"batch.eval={len(x)}", f"data.train.length={T}",
+                  f"data.train.path={folder}/train.bin")
+    return torch.from_numpy(abi.predict(experiment, overrides, "tokens", x, tuple(shape)))
+
+
+def check_export(plait, abi, experiment, name, ids, shape, folder):
+    """Trains and exports; the largest error beside the library."""
+    run(folder, plait, "run", experiment, "--data", ".", "run.steps=3", "batch.global=2", f"data.train.length={T}",
+        "optimizer.learning_rate=0.02", "checkpoint.save=trained", "run.out=runs", f"run.name={name}")
+    path, = (folder / "runs" / name).iterdir()
+    run(folder, plait, "export", "peft", path, f"{name}-out")
+    n = experiment.read_text().count("[[model.adapters]]")
+    ours = predicted(abi, experiment, folder, ids, shape, *(f"model.adapters[{i}].load={path}" for i in range(n)))
+    base = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32,
+                                                             attn_implementation="eager")
+    with warnings.catch_warnings():  # of keys that are missing
+        warnings.filterwarnings("error", message=".*(missing|unexpected).*")
+        theirs = logits_of(PeftModel.from_pretrained(base, folder / f"{name}-out").eval(), ids)
+    error = ((ours - theirs).abs().max() / theirs.abs().max()).item()
+    assert error < BACK, f"{name}: logits of the export are off by {error:.1e} of the largest"
+    return error
+
+
+def check(plait, abi, family, seed, folder):
+    r = random.Random(seed)
+    config = config_of(family, r)
+    model_of(config, seed).save_pretrained(folder / "model")
+    alphabet = "".join(chr(ord("0") + i) for i in range(config.vocab_size))
+    ids = [r.randrange(len(alphabet)) for _ in range(4 * T + 1)]
+    (folder / "t.txt").write_text("".join(alphabet[i] for i in ids))
+    (folder / "alphabet.txt").write_text(alphabet)
+    run(folder, plait, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=alphabet.txt", "--out", "train")
+    adapter = adapter_of(family, r, config.tie_word_embeddings)
+    theirs = drawn(get_peft_model(model_of(config, seed), adapter), seed + 1).eval()
+    theirs.save_pretrained(folder / "adapter")
+    run(folder, plait, "import", "hf", "model", "in")
+    run(folder, plait, "import", "peft", "adapter", "ad", "--option", "base=in")
+    rounded = logits_of(theirs, ids)
+    expected = logits_of(theirs.double(), ids)
+    ours = predicted(abi, folder / "ad/experiment.toml", folder, ids, expected.shape)
+    error = (ours.double() - expected).abs().max().item()
+    most = max(LOGITS, 4 * (rounded.double() - expected).abs().max().item())
+    assert error < most, f"logits of the import are off by {error:.1e}; {adapter}"
+    (folder / "in/own.toml").write_text('extends = ["experiment.toml"]\n' + OWN)
+    back = [check_export(plait, abi, folder / path, name, ids, expected.shape, folder)
+            for path, name in (("ad/experiment.toml", "trained"), ("in/own.toml", "own"))]
+    return error, max(back)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("plait", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--models", type=int, default=18)
+    parser.add_argument("--seed", type=int, default=0)
+    a = parser.parse_args()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+    abi = Plait(a.plait)
+    faults, worst = 0, (0.0, 0.0)
+    for i in range(a.models):
+        family, seed = FAMILIES[i % len(FAMILIES)], a.seed + i
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                worst = tuple(map(max, worst, check(a.plait, abi, family, seed, pathlib.Path(scratch))))
+            except (AssertionError, SystemExit, Warning) as e:
+                faults += 1
+                print(f"{family}, seed {seed}: {e}", file=sys.stderr)
+    print(f"{a.models} adapters; largest errors: logits of imports {worst[0]:.1e}, "
+          f"of exports {worst[1]:.1e} of the largest logit; {faults} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Adapters as Hugging Face's library PEFT writes them, over the tiny models of golden_families.py.
+
+    python golden_peft_files.py [--check]        needs requirements_peft.txt
+
+Writes peft/NAME/ with adapter_config.json and adapter_model.safetensors (f32, drawn values), and
+peft_files.safetensors: `NAME.logits` f32 (2,24,96), those of the model with the adapter for the batch
+`ids` of families.safetensors, computed in float64. NAME begins with the family, whose folder in hf/ is
+the base. With --check the files are made again: tensors are compared byte by byte, logits to 1e-6,
+configurations by keys and values without the version of the library.
+"""
+
+import argparse
+import json
+import pathlib
+import tempfile
+
+import torch
+from golden_families import batch, model_of
+from peft import IA3Config, LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+
+HERE = pathlib.Path(__file__).parent
+FILE = "peft_files.safetensors"
+CASES = {
+    # One module holds q, k and v; ranks and factors by pattern; (in, out) weights.
+    "gpt2_lora": LoraConfig(target_modules=["c_attn", "c_proj"], r=4, lora_alpha=12, fan_in_fan_out=True,
+                            lora_dropout=0.1, rank_pattern={"mlp.c_proj": 2},
+                            alpha_pattern={"mlp.c_proj": 3}),
+    "gpt2_tables": LoraConfig(target_modules=["wte", "c_fc"], r=3, lora_alpha=5,
+                              fan_in_fan_out=True, use_rslora=True),
+    "llama_lora": LoraConfig(target_modules=["q_proj", "v_proj", "down_proj", "lm_head"], r=2,
+                             lora_alpha=7, use_rslora=True),
+    # One block alone, chosen by a regular expression.
+    "qwen3_lora": LoraConfig(target_modules=r".*layers\.1\.(self_attn\.[qk]_proj|mlp\.up_proj)", r=2),
+    "phi3_lora": LoraConfig(target_modules=["qkv_proj", "gate_up_proj", "o_proj"], r=3),
+    "llama_ia3": IA3Config(target_modules=["k_proj", "v_proj", "down_proj"],
+                           feedforward_modules=["down_proj"]),
+    "gpt2_ia3": IA3Config(target_modules=["c_attn", "mlp.c_proj"], feedforward_modules=["mlp.c_proj"],
+                          fan_in_fan_out=True),
+}
+
+
+def adapted(name):
+    """The library's model in float64; the adapter's values are exact in f32."""
+    base, _ = model_of(name.split("_")[0])
+    config = CASES[name]
+    config.task_type = "CAUSAL_LM"
+    model = get_peft_model(base, config).eval()
+    generator = torch.Generator().manual_seed(4321)
+    for own, p in sorted(model.named_parameters()):
+        if p.requires_grad:
+            drawn = 0.2 * torch.randn(p.shape, generator=generator)
+            p.data.copy_(drawn + 1 if "ia3" in own else drawn)
+    return model
+
+
+def make(to):
+    ids, _ = batch()
+    logits = {}
+    for name in CASES:
+        model = adapted(name)
+        with torch.no_grad():
+            logits[f"{name}.logits"] = model(input_ids=ids).logits.float().contiguous()
+        folder = to / "peft" / name
+        model.float().save_pretrained(folder)
+        (folder / "README.md").unlink(missing_ok=True)
+        path = folder / "adapter_config.json"
+        config = json.loads(path.read_text())
+        config["base_model_name_or_path"] = None
+        for key in ("target_modules", "feedforward_modules"):  # sets
+            if isinstance(config.get(key), list):
+                config[key].sort()
+        path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    save_file(logits, to / FILE)
+
+
+def without_version(path):
+    config = json.loads(path.read_text())
+    config.pop("peft_version", None)
+    return config
+
+
+def check(made):
+    for name in CASES:
+        new, old = made / "peft" / name, HERE / "peft" / name
+        assert without_version(new / "adapter_config.json") == without_version(old / "adapter_config.json"), name
+        weights = "adapter_model.safetensors"
+        assert (new / weights).read_bytes() == (old / weights).read_bytes(), name
+    new, old = load_file(made / FILE), load_file(HERE / FILE)
+    assert new.keys() == old.keys()
+    for name, values in new.items():
+        error = (values - old[name]).abs().max().item()
+        assert error < 1e-6, (name, error)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        with tempfile.TemporaryDirectory() as scratch:
+            make(pathlib.Path(scratch))
+            check(pathlib.Path(scratch))
+    else:
+        make(HERE)

@@ -1,0 +1,312 @@
+// Adapters that the library PEFT wrote (tests/golden/golden_peft_files.py): imported, computed,
+// exported.
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
+
+using host::Run;
+using nlohmann::json;
+using plait::test::GoldenFile;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Engine {
+  std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine{host::new_engine(),
+                                                                      plait_engine_close};
+  plait_engine* get() const { return engine.get(); }
+};
+
+const GoldenFile& golden() {
+  static const GoldenFile file("peft_files.safetensors");
+  return file;
+}
+fs::path folder() { return fs::path(golden().path()).parent_path(); }
+
+std::string content(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in.good());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+void import_to(const std::string& format, const fs::path& from, const std::string& out) {
+  const Engine engine;
+  plait_text* t = nullptr;
+  host::check(plait_model_import(engine.get(), format.c_str(), PLAIT_NTS, from.string().c_str(),
+                                 out.c_str(), &t));
+  host::take(t);
+}
+std::string peft_over(const std::string& base) {
+  return "type = \"peft\"\nbase = \"" + base + "\"";
+}
+
+// The base of an adapter, imported.
+struct Base {
+  explicit Base(const std::string& adapter) : path(scratch / "base") {
+    import_to("type = \"hf\"", folder() / "hf" / adapter.substr(0, adapter.find('_')), path);
+  }
+  host::TempFolder scratch;
+  const std::string path;
+};
+
+std::string absolute_load(std::string toml, const std::string& beside) {
+  const std::string relative = "load = \"weights";
+  for (size_t at = 0; (at = toml.find(relative, at)) != std::string::npos; at += relative.size())
+    toml.replace(at, relative.size(), "load = \"" + beside + "/weights");
+  return toml;
+}
+
+// The base's experiment on the golden batch in f64, with the entries of an imported adapter.
+std::string experiment_of(const std::string& base, const std::string& adapter) {
+  const GoldenFile families("families.safetensors");
+  std::string toml = absolute_load(content(fs::path(base) / "experiment.toml"), base);
+  const size_t data = toml.find("[data.train]"), end = toml.find("[optimizer]");
+  toml.replace(data, end - data,
+               "[precision]\ncompute = \"f64\"\n[data.train]\ntype = \"safetensors\"\npath = \"" +
+                   families.path() + "\"\ninput = [\"ids\"]\ntarget = [\"labels\"]\n");
+  const std::string own = content(fs::path(adapter) / "experiment.toml");
+  return toml + absolute_load(own.substr(own.find("[[model.adapters]]")), adapter);
+}
+
+std::unique_ptr<Run> run_of(const std::string& toml) {
+  return std::make_unique<Run>(toml, "", PLAIT_RESUME_NEVER,
+                               std::vector<const char*>{"batch.global=2", "batch.micro=2"});
+}
+
+double error_of_logits(const Run& run, const std::string& adapter) {
+  const GoldenFile families("families.safetensors");
+  const std::vector<double> ids = families.values("ids"),
+                            expected = golden().values(adapter + ".logits");
+  std::vector<int32_t> x(ids.begin(), ids.end());
+  int64_t shape[2] = {2, 24};
+  plait_dl_tensor tensor{x.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
+  const plait_feed feed{sizeof(plait_feed), "ids", &tensor};
+  std::vector<double> logits(expected.size());
+  host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
+                                    logits.size() * sizeof(double)));
+  double worst = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    worst = std::max(worst, std::abs(logits[i] - expected[i]));
+  return worst;
+}
+
+void export_to(const Run& run, const std::string& toml, const std::string& format,
+               const std::string& out) {
+  const Engine engine;
+  const std::string checkpoint = out + ".checkpoint";
+  host::check(plait_session_save(run.session(), checkpoint.c_str()));
+  plait_experiment* x = nullptr;
+  host::check(
+      plait_experiment_parse(engine.get(), toml.c_str(), PLAIT_NTS, "test.toml", nullptr, &x));
+  const std::unique_ptr<plait_experiment, decltype(&plait_experiment_close)> experiment(
+      x, plait_experiment_close);
+  plait_export_options o{};
+  o.struct_size = sizeof o;
+  o.dtype = PLAIT_F32;
+  o.format = format.c_str();
+  o.format_size = PLAIT_NTS;
+  o.experiment = x;
+  plait_text* t = nullptr;
+  host::check(plait_checkpoint_export(engine.get(), checkpoint.c_str(), out.c_str(), &o, &t));
+  host::take(t);
+}
+
+json config_of(const fs::path& adapter) {
+  return json::parse(content(adapter / "adapter_config.json"));
+}
+std::string weights_of(const fs::path& adapter) {
+  return content(adapter / "adapter_model.safetensors");
+}
+
+// Takes out tensors of a file, or gives them other names and shapes.
+void edit_header(const fs::path& adapter, const std::function<void(json&)>& edit) {
+  const std::string file = weights_of(adapter);
+  uint64_t size = 0;
+  std::memcpy(&size, file.data(), sizeof size);
+  json header = json::parse(file.substr(sizeof size, size));
+  edit(header);
+  const std::string text = header.dump();
+  const uint64_t now = text.size();
+  write(adapter / "adapter_model.safetensors",
+        std::string(reinterpret_cast<const char*>(&now), sizeof now) + text +
+            file.substr(sizeof size + size));
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models");
+
+TEST_CASE("adapters of the library have its logits, and are exported as they were") {
+  // Those whose modules hold one parameter each, and no copy of a weight of the base.
+  const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_ia3", "gpt2_ia3"};
+  for (const std::string adapter : {"gpt2_lora", "gpt2_tables", "llama_lora", "qwen3_lora",
+                                    "phi3_lora", "llama_ia3", "gpt2_ia3"}) {
+    CAPTURE(adapter);
+    const Base base(adapter);
+    const std::string in = base.scratch / "in", out = base.scratch / "out",
+                      again = base.scratch / "again";
+    const fs::path from = folder() / "peft" / adapter;
+    import_to(peft_over(base.path), from, in);
+    const std::string toml = experiment_of(base.path, in);
+    CAPTURE(toml);
+    const auto run = run_of(toml);
+    CHECK(error_of_logits(*run, adapter) < 2e-5);
+
+    export_to(*run, toml, peft_over(base.path), out);
+    const json theirs = config_of(from), ours = config_of(out);
+    CAPTURE(ours);
+    CHECK(ours.at("peft_type") == theirs.at("peft_type"));
+    for (const char* key : {"use_rslora", "lora_dropout", "fan_in_fan_out"})
+      if (theirs.contains(key) && ours.contains(key)) CHECK(ours.at(key) == theirs.at(key));
+    if (std::find(same.begin(), same.end(), adapter) != same.end()) {
+      CHECK(weights_of(from) == weights_of(out));
+      for (const char* key : {"r", "lora_alpha"})
+        if (theirs.contains(key)) CHECK(ours.at(key) == theirs.at(key));
+    }
+    // What cannot be written as one small product is written as one of the sum of the ranks.
+    import_to(peft_over(base.path), out, again);
+    CHECK(error_of_logits(*run_of(experiment_of(base.path, again)), adapter) < 2e-5);
+  }
+}
+
+TEST_CASE("what is exported names its modules as shortly as they can be") {
+  const Base base("gpt2_lora");
+  const std::string in = base.scratch / "in", out = base.scratch / "out";
+  import_to(peft_over(base.path), folder() / "peft/gpt2_lora", in);
+  const std::string toml = experiment_of(base.path, in);
+  export_to(*run_of(toml), toml, peft_over(base.path), out);
+  const json config = config_of(out);
+  CHECK(config.at("target_modules") == json{"c_attn", "c_proj"});
+  CHECK(config.at("r") == 2);  // of three ranks that are as frequent, the smallest
+  CHECK(config.at("rank_pattern").at("transformer.h.0.attn.c_attn") == 12);
+  CHECK(config.at("alpha_pattern").at("transformer.h.0.attn.c_attn") == 36);
+  CHECK(config.at("rank_pattern").at("transformer.h.1.attn.c_proj") == 4);
+  CHECK(!config.at("rank_pattern").contains("transformer.h.1.mlp.c_proj"));
+}
+
+TEST_CASE("what a file of the library cannot hold is said") {
+  const Base base("gpt2_lora");
+  const auto refused = [&](const std::string& adapters, const std::string& options,
+                           const char* says) {
+    const std::string own = base.scratch / "own";
+    fs::create_directories(own);
+    write(own + "/experiment.toml", adapters);
+    const std::string toml = experiment_of(base.path, own), out = base.scratch / "out";
+    const auto run = run_of(toml);
+    const std::string text = host::failure_of([&] { export_to(*run, toml, options, out); }).text;
+    CAPTURE(text);
+    CHECK(text.find(says) != std::string::npos);
+    CHECK(!fs::exists(out));
+    fs::remove_all(out + ".checkpoint");
+  };
+  const std::string peft = peft_over(base.path);
+  const std::string
+      lora = "[[model.adapters]]\ntype = \"lora\"\nmatch = [\"model.h*.attn.q.weight\"]\n",
+      q = "[[model.adapters]]\ntype = \"ia3\"\nmatch = [\"model.h*.attn.q.weight\"]\n";
+  refused("[[model.adapters]]\ntype = \"bitfit\"\nmatch = [\"model.h*.attn.q.weight\"]\n", peft,
+          "adapter 'bitfit' is bitfit, for which the library has no file; it reads lora and ia3");
+  refused(lora + q, peft, "choose one with --option adapter=NAME");
+  refused(lora, peft + "\nadapter = \"poet\"", "has no adapter 'poet'; there are: lora");
+  refused(q, peft, "changes 'h0.attn.q.weight' and not 'h0.attn.k.weight', which are one module");
+  refused(lora + lora.substr(0, lora.find("match")) + "name = \"k\"\nalpha = 3\n" +
+              "match = [\"model.h*.attn.k.weight\"]\n",
+          peft, "are one module of the library, transformer.h.0.attn.c_attn, and their changes");
+  refused(lora, "type = \"hf\"", "plait export peft");
+}
+
+TEST_CASE("what is wrong in a folder of an adapter is said with file, key and what was expected") {
+  using Edit = std::function<void(const fs::path&)>;
+  const auto set = [](const char* key, json value) -> Edit {
+    return [=](const fs::path& adapter) {
+      json config = config_of(adapter);
+      config[key] = value;
+      write(adapter / "adapter_config.json", config.dump());
+    };
+  };
+  const auto header = [](const std::function<void(json&)>& edit) -> Edit {
+    return [=](const fs::path& adapter) { edit_header(adapter, edit); };
+  };
+  const std::string q = "base_model.model.model.layers.1.self_attn.q_proj.lora_";
+  const struct {
+    Edit edit;
+    const char* says;
+  } cases[] = {
+      {set("peft_type", "VERA"), "key 'peft_type': 'VERA' is not known; known are LORA, IA3"},
+      {set("peft_type", nullptr), "key 'peft_type': found nothing, expected a text"},
+      {set("use_dora", true), "key 'use_dora': this is not computed by any adapter here"},
+      {set("modules_to_save", json{"lm_head"}), "key 'modules_to_save': this is not computed"},
+      {set("bias", "lora_only"), "key 'bias': found 'lora_only': biases of the base"},
+      {set("init_lora_weights", "pissa"), "key 'init_lora_weights': found 'pissa', which changes"},
+      {set("r", 3), "key 'r': the rank of 'model.layers.1.mlp.up_proj' is 3, and"},
+      {set("r", "two"), "key 'r': found \"two\", expected a whole number"},
+      {set("lora_alpha", "two"), "key 'lora_alpha': found string, expected a number"},
+      {set("alpha_pattern", json{{"layers.*", 3}}), "a regular expression is not read here"},
+      {set("lora_dropout", 1.0), "key 'lora_dropout': found 1.0, expected at least 0"},
+      {header([&](json& h) {
+         h["base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight"] = h.at(q + "A.weight");
+         h.erase(q + "A.weight");
+       }),
+       "has no tensor 'base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight' beside"},
+      {header([&](json& h) {
+         h["base_model.model.lm_head.weight"] = h.at(q + "A.weight");
+         h.erase(q + "A.weight");
+       }),
+       "the tensor 'base_model.model.lm_head.weight' is no part of LoRA"},
+      {header([&](json& h) {
+         for (const std::string end : {"A.weight", "B.weight"}) {
+           h["base_model.model.model.layers.7.self_attn.q_proj.lora_" + end] = h.at(q + end);
+           h.erase(q + end);
+         }
+       }),
+       "changes the module 'model.layers.7.self_attn.q_proj', which the base"},
+      {header([&](json& h) {
+         h.at(q + "B.weight")["shape"] = {2, 64};
+       }),
+       "q_proj.lora_B.weight' has the shape (2, 64), expected (64, 2) for the base"},
+      {[](const fs::path& adapter) { write(adapter / "adapter_config.json", "{\"r\": "); },
+       "it is no JSON there"},
+      {[](const fs::path& adapter) { fs::resize_file(adapter / "adapter_model.safetensors", 100); },
+       "adapter_model.safetensors"},
+      {[](const fs::path& adapter) {
+         fs::rename(adapter / "adapter_model.safetensors", adapter / "adapter_model.bin");
+       },
+       "its weights are pickled"},
+  };
+  const Base base("qwen3_lora");
+  const auto refusal = [&](const std::string& format, const fs::path& from) {
+    const std::string out = base.scratch / "out";
+    const std::string text = host::failure_of([&] { import_to(format, from, out); }).text;
+    CHECK(!fs::exists(out));
+    return text;
+  };
+  for (const auto& one : cases) {
+    const fs::path adapter = base.scratch / "adapter";
+    fs::remove_all(adapter);
+    fs::copy(folder() / "peft/qwen3_lora", adapter);
+    one.edit(adapter);
+    const std::string found = refusal(peft_over(base.path), adapter);
+    CAPTURE(one.says);
+    CAPTURE(found);
+    CHECK(found.find(one.says) != std::string::npos);
+  }
+  const fs::path good = folder() / "peft/qwen3_lora";
+  CHECK(refusal("type = \"peft\"", good).find("option 'base' is missing") != std::string::npos);
+  CHECK(refusal(peft_over((folder() / "hf/qwen3").string()), good)
+            .find("it has no experiment.toml; make a folder of the base first: plait import hf") !=
+        std::string::npos);
+  const Base other("gpt2_lora");
+  CHECK(refusal(peft_over(other.path), good).find("(gpt2) does not have; give the folder of") !=
+        std::string::npos);
+}
+
+TEST_SUITE_END();
