@@ -49,9 +49,10 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_list(plait_eng
 /* Describes one checkpoint by its manifest.
  * JSON: {"checkpoint" (path), "format_version", "step", "samples", "saved_at" (null: not
  * recorded), "ranks", "seed", "engine_version", "settings" (those that decide the result: key to
- * TOML value), "files": [{"name", "bytes", "xxh3_128"}], "tensors": [{"name", "kind": "parameter"
- * or "state", "dtype", "shape", "bytes", "slices": [{"file", "key", "offset", "extent",
- * "xxh3_128"}]}]}.
+ * TOML value), "bases": [{"model", "path", "xxh3_128"}] (weights that a checkpoint of trained
+ * parameters alone is loaded beside), "files": [{"name", "bytes", "xxh3_128"}], "tensors":
+ * [{"name", "kind": "parameter" or "state", "dtype", "shape", "bytes", "slices": [{"file", "key",
+ * "offset", "extent", "xxh3_128"}]}]}.
  * Errors: as plait_session_load(): PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA, PLAIT_ERR_UNIMPLEMENTED,
  * PLAIT_ERR_IO; PLAIT_ERR_STATE. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_describe(plait_engine *engine, const char *checkpoint,

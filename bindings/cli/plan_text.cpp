@@ -86,8 +86,11 @@ void show_layers(Terminal& t, const Json& plan, bool all) {
   }
   t.line("");
   t.raw(table.text("  "));
-  t.line("  " + t.bold(strf("%lld parameters, %lld of them trained",
-                            plan.value("parameter_count", 0LL), plan.value("trained_count", 0LL))));
+  t.line("  " +
+         t.bold(strf("%lld parameters, %lld of them trained", plan.value("parameter_count", 0LL),
+                     plan.value("trained_count", 0LL))) +
+         "; this rank writes " + bytes_text(plan.value("checkpoint_bytes", 0.0)) +
+         " to a checkpoint");
 }
 
 void show_parameters(Terminal& t, const Json& plan) {

@@ -146,7 +146,8 @@ Values experiment_of(FileSystem& files, const Checkpoint& c) {
   const std::string path = join_path(c.path(), kExperimentName);
   Values all;
   config::Problems problems;
-  if (files.is_file(path)) flatten(config::Document::parse_file(files, path, problems).root, "", all);
+  if (files.is_file(path))
+    flatten(config::Document::parse_file(files, path, problems).root, "", all);
   return all;
 }
 
@@ -175,7 +176,14 @@ std::string description_json(const std::string& path, const Manifest& manifest) 
   write_ranks(w, s.world);
   w.field("seed", s.seed).field("engine_version", s.engine_version).key("settings").object();
   for (const auto& [key, value] : s.settings) w.field(key, value);
-  w.end_object().key("files").array();
+  w.end_object().key("bases").array();
+  for (const BaseRecord& base : s.bases)
+    w.object()
+        .field("model", base.model)
+        .field("path", base.path)
+        .field("xxh3_128", base.hash.hex())
+        .end_object();
+  w.end_array().key("files").array();
   for (const FileRecord& f : manifest.files)
     w.object()
         .field("name", f.name)

@@ -376,6 +376,10 @@ constexpr Key<CheckpointConfig> kCheckpoint[] = {
         bool_option("background", "true",
                     "continue training while a save is written, from a copy in host memory; where "
                     "`every` is set")),
+    key<&CheckpointConfig::save>(choice_option(
+        "save", "\"all\"", "all|trained",
+        "parameters of a checkpoint: all, or without the frozen ones; such a checkpoint refers to "
+        "the weights of model.load by path and hash, and is loaded beside them")),
 };
 constexpr Key<GuardConfig> kGuard[] = {
     key<&GuardConfig::nonfinite_limit>(count(

@@ -201,6 +201,18 @@ void check_trained(const Plan& plan, const config::ModelConfig& model, config::P
                      (model.adapters.empty() ? "" : "; those of adapters are always trained"));
 }
 
+// Checkpoints leave out what is frozen: it must be somewhere else.
+void check_base(const Plan& plan, const config::ModelConfig& model, config::Problems& problems) {
+  if (!plan.experiment.checkpoint.only_trained() || !model.load.empty()) return;
+  for (const Parameter& p : plan.parameters)
+    if (p.model == model.name && p.frozen)
+      return problems.add(model.origin, model.path + ".load",
+                          "names no weights, and checkpoint.save = \"trained\" leaves out the "
+                          "frozen parameters, '" +
+                              p.name + "' among them",
+                          "name the weights of the base, or set checkpoint.save = \"all\"");
+}
+
 }  // namespace
 
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems) {
@@ -213,6 +225,7 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
     for (const config::AdapterConfig& adapter : model.adapters)
       trains |= !check_adapter(plan, tracer, model, adapter, problems);  // it would
     check_trained(plan, model, problems);
+    check_base(plan, model, problems);
     if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
     std::vector<std::string> names;
     for (const Parameter& p : plan.parameters)

@@ -7,6 +7,11 @@
 #include "engine/program/op_def.hpp"
 
 namespace plait::plan {
+
+bool is_saved(const Plan& plan, const Parameter& p) {
+  return p.group >= 0 || !(plan.experiment.checkpoint.only_trained() || p.is_quantized());
+}
+
 namespace {
 
 // The replica that writes a replicated parameter: each writes about the same number of bytes.
@@ -26,7 +31,7 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
     writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
     const auto replica = static_cast<size_t>(lightest - lightest % tensor);
     for (int32_t t = 0; t < tensor; ++t)
-      if (p.sharded || t == lightest % tensor)
+      if (is_saved(plan, p) && (p.sharded || t == lightest % tensor))
         load[replica + static_cast<size_t>(t)] += p.stored_elements;
   }
   return writer;
@@ -53,14 +58,14 @@ void for_each_block(const Plan& plan, int32_t replica,
     const Parameter& p = plan.parameters[i];
     for (LocalBlock& h : local_parameter_blocks(plan, p, replica))
       visit(CheckpointBlock{p.name, p, p.shape, std::move(h), false,
-                            of_us(i, plan.zero == 3, p.sharded)});
+                            of_us(i, plan.zero == 3, p.sharded), is_saved(plan, p)});
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];
     for (StateBlocks& s : local_states(plan, p, replica))
       for (LocalBlock& h : s.blocks)
         visit(CheckpointBlock{p.name + "." + s.name, p, s.shape, std::move(h), true,
-                              of_us(i, states_shared, s.sharded)});
+                              of_us(i, states_shared, s.sharded), true});
   }
 }
 
@@ -70,16 +75,26 @@ void for_each_block(const Plan& plan, const std::function<void(const CheckpointB
   for_each_block(plan, plan.at.data, visit);
 }
 
+namespace {
+
+uint64_t written_bytes(const Plan& plan, int32_t replica) {
+  uint64_t bytes = 0;
+  for_each_block(plan, replica,
+                 [&](const CheckpointBlock& b) { bytes += b.ours && b.saved ? b.bytes() : 0; });
+  return bytes;
+}
+
+}  // namespace
+
+uint64_t checkpoint_bytes(const Plan& plan) { return written_bytes(plan, plan.at.data); }
+
 uint64_t checkpoint_copy_bytes(const Plan& plan) {
   return checkpoint_copy_bytes(plan, plan.at.data);
 }
 
 uint64_t checkpoint_copy_bytes(const Plan& plan, int32_t replica) {
   const auto& wanted = plan.experiment.checkpoint;
-  if (wanted.every == 0 || !wanted.background) return 0;
-  uint64_t bytes = 0;
-  for_each_block(plan, replica, [&](const CheckpointBlock& b) { bytes += b.ours ? b.bytes() : 0; });
-  return bytes;
+  return wanted.every == 0 || !wanted.background ? 0 : written_bytes(plan, replica);
 }
 
 }  // namespace plait::plan

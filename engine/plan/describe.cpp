@@ -1,4 +1,5 @@
 #include "engine/plan/describe.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
 
 #include <plait/comm.h>
 
@@ -201,6 +202,7 @@ std::string describe(const Plan& plan) {
     trained += p.group < 0 ? 0 : program::elements(p.shape);
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
+  w.field("checkpoint_bytes", checkpoint_bytes(plan));
   write_memory(w, memory_of(plan));
   const EntryPoint& train_step = plan.entry_point(kTrainStep);
   const Totals step = totals_of(plan, train_step);

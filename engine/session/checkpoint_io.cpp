@@ -18,6 +18,7 @@
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/block_access.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/result_config.hpp"
@@ -106,8 +107,12 @@ Extra parse_extra(const std::string& extra, int64_t step, const std::string& whe
 
 }  // namespace
 
-checkpoint::RunState CheckpointIo::run_state() const {
+checkpoint::RunState CheckpointIo::run_state() {
   checkpoint::RunState s;
+  if (c_.ranks.is_leader()) {
+    if (!bases_) bases_ = bases_of(c_.plan, c_.files);
+    s.bases = *bases_;
+  }
   s.step = c_.state.step;
   s.samples = c_.state.samples;
   s.world = {c_.plan.grid.data(), c_.plan.grid.tensor(), c_.plan.grid.pipeline()};
@@ -168,6 +173,7 @@ std::string CheckpointIo::save_model(const std::string& folder, const std::strin
     saver_.wait();
     checkpoint::RunState state = run_state();
     state.experiment = experiment;
+    state.bases.clear();  // it is complete
     for (const config::ModelConfig& model : c_.plan.experiment.models)
       std::erase_if(state.settings, [of = model.path + ".adapters["](const auto& setting) {
         return starts_with(setting.first, of);
@@ -190,7 +196,8 @@ SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer,
   std::vector<checkpoint::SaveTensor> tensors;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (!b.ours) return;
-    if (which == Tensors::kModels && (b.optimizer || !b.parameter.adapter.empty())) return;
+    const bool of_model = !b.optimizer && b.parameter.adapter.empty();
+    if (!(which == Tensors::kModels ? of_model : b.saved)) return;
     if (!b.local.is_plain()) {
       tensors.push_back(save_tensor(b, nullptr));
       tensors.back().next = pieces_of(c_.executor, b.local);
@@ -225,7 +232,7 @@ void CheckpointIo::save_between(bool in_background) {
     std::vector<checkpoint::SaveTensor> tensors;
     uint64_t used = 0;
     plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
-      if (!b.ours) return;
+      if (!b.ours || !b.saved) return;
       read_block(c_.executor, b.local, 0, topology::elements(b.local.box),
                  save_buffer_.get() + used);
       tensors.push_back(save_tensor(b, save_buffer_.get() + used));
@@ -322,10 +329,12 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
 std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoint::Checkpoint& c,
                                                                  bool parameters_only) {
   check_compatibility(c_.plan, c, parameters_only);
+  if (c_.ranks.is_leader()) check_bases(c_.plan, c, c_.files);
   if (c_.ranks.is_leader()) warn_of_unread(c_.plan, c, c_.log);
   std::vector<LoadedBlock> loaded;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
+    if (!b.optimizer && !c.find(b.tensor)) return;  // of model.load
     auto bytes = with_memory("session", ("hold tensor '" + b.tensor + "' of").c_str(), c.path(),
                              b.bytes(), [&] { return std::vector<char>(b.bytes()); });
     c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());

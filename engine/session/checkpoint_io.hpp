@@ -46,7 +46,7 @@ class CheckpointIo {
   void restore(const checkpoint::Checkpoint& c);
 
  private:
-  checkpoint::RunState run_state() const;
+  checkpoint::RunState run_state();
   enum class Tensors : uint8_t { kAll, kModels };
   SavedCheckpoint write_in_place(const WriterOf& writer, const checkpoint::RunState& state,
                                  Tensors which = Tensors::kAll);
@@ -58,6 +58,8 @@ class CheckpointIo {
   void write_blocks(const std::vector<LoadedBlock>& blocks);
 
   SessionContext& c_;
+  // What checkpoints leave out; set by the first save of rank 0.
+  std::optional<std::vector<checkpoint::BaseRecord>> bases_;
   StepRunner& steps_;
   ControlCollectives background_collectives_;  // of the thread of saver_
   std::unique_ptr<char[]> save_buffer_;        // the copy that it writes

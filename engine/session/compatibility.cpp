@@ -9,6 +9,7 @@
 #include "engine/checkpoint/weights.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/result_config.hpp"
 
 namespace plait::session {
@@ -70,6 +71,7 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
   const std::string way_out = "; use the saved model, or start a new run";
   for (const plan::Parameter& p : plan.parameters) {
     const checkpoint::TensorRecord* t = c.find(p.name);
+    if (!t && (in_base(c.state(), p.name) || p.is_quantized())) continue;
     if (!t) {
       std::vector<std::string> names;
       for (const auto& one : c.tensors()) names.push_back(one.name);
