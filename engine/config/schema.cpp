@@ -172,8 +172,8 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
             "how frozen weights are kept. compute: those of two or more dimensions in "
             "the type of `compute` alone, 2 bytes each with bf16 or f16. int8, nf4: those "
             "that only products read as numbers of 8 or 4 bits with scales, 1.13 or 0.53 "
-            "bytes each, the others as with compute; checkpoints leave them out "
-            "(checkpoint.save = \"trained\")"),
+            "bytes each, the others as with compute; checkpoints leave these numbers out, as "
+            "checkpoint.save = \"trained\" does with all frozen weights"),
         kResult),
     key<&PrecisionConfig::residual>(
         choice_option("residual", "\"f32\"", "f32|compute",

@@ -273,6 +273,16 @@ void check_master(config::Experiment& e, config::Problems& problems) {
   p.master = true;
 }
 
+void check_frozen(config::Experiment& e, config::Problems& problems) {
+  config::PrecisionConfig& p = e.precision;
+  if (p.products != "fp8" || (p.frozen != "int8" && p.frozen != "nf4")) return;
+  problems.add(origin_of(e, "precision.frozen"), "precision.frozen",
+               "is \"" + p.frozen + "\" with products = \"fp8\", expected master or compute: " +
+                   "products read either 8-bit floats or numbers with scales",
+               "leave out one of them");
+  p.frozen = "master";
+}
+
 void check_split_master(config::Experiment& e, config::Problems& problems) {
   config::PrecisionConfig& p = e.precision;
   if (!p.split_master || (p.compute == "bf16" && p.master)) return;

@@ -42,6 +42,27 @@ class Adapters(RankCase):
         saved = sum(master[k] - alone[k] for k in ("parameters", "low_parameters"))
         self.assertAlmostEqual(saved, 4 * frozen, delta=2 * 64)
 
+    def test_frozen_weights_as_numbers(self):
+        frozen = 8 * 16 + 16 * 3
+        for of, bytes_each in (("int8", 2), ("nf4", 1.5)):  # rows of 8 and 16: scales weigh much
+            with self.subTest(of):
+                master, numbers = self.memory(), self.memory("precision.frozen=" + of)
+                self.assertLess(numbers["parameters"],
+                                master["parameters"] - frozen * (4 - bytes_each) + 4 * 64)
+                run = "run-" + of
+                self.expect(0, "run", "lora.toml", "--run-dir", run, "-q", "run.steps=6",
+                            "precision.frozen=" + of, "checkpoint.every=3")
+                told = self.said("eval", run)
+                # Continued, the same numbers are made again: the same bits.
+                self.expect(0, "run", "lora.toml", "--run-dir", run + "-2", "-q", "run.steps=3",
+                            "precision.frozen=" + of)
+                self.expect(0, "run", "lora.toml", "--run-dir", run + "-2", "-q", "run.steps=6",
+                            "--resume", "must", "precision.frozen=" + of)
+                self.assertEqual(self.said("eval", run + "-2").split("loss")[-1],
+                                 told.split("loss")[-1])
+        self.fails(2, ("check", "lora.toml", "precision.frozen=nf4", "precision.products=fp8"),
+                   'precision.frozen: is "nf4" with products = "fp8", expected master or compute')
+
     def test_starts_beside_weights_of_the_model_alone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=5")
         out = self.said("run", "lora.toml", "model.load=base", "--run-dir", "tuned", "run.steps=5")
