@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -102,6 +103,18 @@ mode_t mode_of_new_files() {
 }
 
 }  // namespace
+
+void check_svg_name(const std::string& option, const std::string& path) {
+  std::string end = fs::path(path).extension();
+  for (char& c : end) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* other :
+       {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".pdf", ".eps", ".ps"})
+    if (end == other)
+      throw CliError(kUsage, "[cli] " + option + " writes SVG, found the name '" + path +
+                                 "'; name it " +
+                                 shell_quoted(fs::path(path).replace_extension(".svg").string()) +
+                                 ", which a browser shows and other programs convert");
+}
 
 void write_whole_file(const std::string& path, const std::string& text) {
   struct stat now {};

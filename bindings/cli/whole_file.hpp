@@ -9,6 +9,10 @@
 
 namespace plait::cli {
 
+// Errors: CliError (kUsage) for a name that ends as that of another format of pictures; ours are
+// SVG. option: that gave the name.
+void check_svg_name(const std::string& option, const std::string& path);
+
 // Replaces the file at `path` by `text`: whoever reads it sees the old text or the new one, and a
 // write that fails leaves the old one. A link stays, and what is behind it is replaced; a pipe or a
 // device is written to. Errors: CliError (kEnvironment) with the path and the reason.

@@ -50,6 +50,8 @@ class Plot(Case):
         self.assertIn("* a   + b", out)
         self.assertIn("* a loss   + a lr", self.expect(0, "plot", "a", "b", "--value", "loss", "--value", "lr").out)
         self.expect(0, "plot", "a", "b", "--svg", "out.svg")
+        self.fails(2, ["plot", "a", "--svg", "out.png"],
+                   "--svg writes SVG, found the name 'out.png'")
         self.expect(0, "plot", "a/metrics.ndjson", "b", "--svg", "out.svg")
         picture = xml.etree.ElementTree.parse(self.folder / "out.svg").getroot()
         lines = picture.findall("{http://www.w3.org/2000/svg}polyline")

@@ -84,6 +84,7 @@ int show_ir(Terminal& t, const Plan& plan, const std::string& program) {
 
 int plan(Context& context, const PlanArguments& arguments) {
   const FileArguments& file = arguments.file;
+  check_svg_name("--picture", arguments.picture);
   if (arguments.verify) ::setenv("PLAIT_VERIFY", "1", 1);
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
