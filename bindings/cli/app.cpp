@@ -15,6 +15,7 @@
 #include "bindings/cli/help/help_examples.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/terminal/cells.hpp"
 
 namespace plait::cli {
 namespace {
@@ -85,11 +86,23 @@ void set_up(CLI::App& app, Context& context) {
   }
 }
 
+// Every rank that a launcher starts finds the problems of the same file: one of a machine lists
+// them, the others, whose file may still be another one, print the first.
+std::string as_printed(const Context& context, const std::string& text) {
+  const size_t head = text.find('\n');
+  if (!context.listed_elsewhere || !is_problem_list(text) || head == text.npos) return text;
+  const size_t begin = std::min(text.find_first_not_of(' ', head + 1), text.size());
+  const std::string first = text.substr(begin, text.find('\n', begin) - begin);
+  constexpr int kMost = 160;  // columns
+  return text.substr(0, head - 1) + ", the first: " + cell(first, kMost, true);
+}
+
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
   if (exit == kFailed) exit = context.failed;
   // Of a rank, the launcher may print it.
   if (context.on_failure) context.on_failure(code, text);
-  if (!context.on_failure || !launcher_prints(text)) context.terminal.error(text);
+  if (!context.on_failure || !launcher_prints(text))
+    context.terminal.error(as_printed(context, text));
   context.terminal.record(
       {{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
   return exit;

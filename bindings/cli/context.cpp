@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -107,11 +108,6 @@ bool is_sweep(const std::string& line) {
          line.substr(first, end - first).find(',') != line.npos;
 }
 
-std::string with_given_name(std::string text) {
-  if (!copy_of_pipe.path.empty()) replace_all(text, copy_of_pipe.path, copy_of_pipe.name);
-  return text;
-}
-
 }  // namespace
 
 bool is_problem_list(const std::string& text) {
@@ -197,6 +193,19 @@ std::string Context::arguments_text(const FileArguments& file) const {
   for (const std::string& one : file.positional) text += " " + shell_quoted(one);
   for (const std::string& one : plugins) text += " --plugins " + shell_quoted(one);
   if (!data.empty()) text += " --data " + shell_quoted(data);
+  return text;
+}
+
+std::string Context::with_given_name(std::string text) const {
+  const Copy& copy = copy_of_pipe;
+  if (copy.path.empty()) return text;
+  for (size_t at = text.find(copy.path); at != std::string::npos; at = text.find(copy.path, at)) {
+    const size_t end = at + copy.path.size();
+    // "/dev/fd/3" is no part of "/dev/fd/31".
+    const bool ends = end == text.size() || !std::isdigit(static_cast<unsigned char>(text[end]));
+    if (ends) text.replace(at, copy.path.size(), copy.name);
+    at = ends ? at + copy.name.size() : end;
+  }
   return text;
 }
 

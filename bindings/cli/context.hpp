@@ -78,10 +78,14 @@ class Context {
   // The engine's problem text plus facts that only the command line knows: environment variables,
   // data sets that can be downloaded.
   std::string with_hints(const std::string& text) const;
+  // With the name that the user gave in place of that of the copy of a pipe.
+  std::string with_given_name(std::string text) const;
   // " FILE key=value... --plugins P --data D": this experiment on another command line.
   std::string arguments_text(const FileArguments& file) const;
   // The hint for a line that reports a missing file; "" for other lines.
   std::string hint_for(const std::string& line) const;
+
+  bool listed_elsewhere = false;  // another rank of this machine lists the problems of the file
 };
 
 // Why `plait run` would never end; "" if it would. The engine accepts such an experiment because a

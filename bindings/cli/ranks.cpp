@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bindings/cli/help/declarations.hpp"
 #include "bindings/cli/launch/cores.hpp"
 
 namespace plait::cli {
@@ -24,6 +25,17 @@ int64_t ranks_of(const Json& experiment) {
     if (const auto size = experiment.find(key); size != experiment.end())
       ranks *= std::clamp<int64_t>(size->value("value", int64_t{1}), 1, kMost / ranks + 1);
   return ranks;
+}
+
+std::string no_processes_reason(const Engine& engine, const Json& values) {
+  const std::string name = values.value("topology.backend", Json::object()).value("value", "auto");
+  if (name == "auto" || ranks_of(values) == 1) return "";
+  const Declarations declared(engine);
+  const Json& backend = declared.item("plait.comm/1", name);
+  if (backend.is_null() || !backend.value("one_process", false)) return "";
+  return "backend '" + name +
+         "' connects ranks that are threads of one process, as of a host program; plait starts " +
+         strf("%lld processes", static_cast<long long>(ranks_of(values)));
 }
 
 std::string cores_for(int64_t ranks) {

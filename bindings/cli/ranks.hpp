@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <plait/plait.hpp>
 #include <string>
 
 #include "bindings/cli/terminal/terminal.hpp"
@@ -15,6 +16,10 @@ struct RankInfo {
   bool alone() const { return source == "alone"; }
 };
 RankInfo rank_info(const Json& job);  // of Job::describe()
+
+// Why processes cannot be the ranks of an experiment, for `plait run` starts processes: its backend
+// connects threads. "": they can. values: Experiment::describe().
+std::string no_processes_reason(const Engine& engine, const Json& values);
 
 // Number of ranks that an experiment asks for; takes Experiment::describe().
 int64_t ranks_of(const Json& experiment);

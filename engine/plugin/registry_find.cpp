@@ -96,6 +96,9 @@ void item_json(JsonWriter& json, const ItemHead& head) {
     json.field("learning_rate", optimizer->default_learning_rate)
         .field("weight_decay", optimizer->default_weight_decay);
   }
+  if (head.kind == PLAIT_KIND_COMM)
+    json.field("one_process",
+               static_cast<const plait_comm_item*>(head.table)->reach == PLAIT_COMM_REACH_PROCESS);
   json.key("options").array();
   for (uint32_t i = 0; i < head.options.size(); ++i) config::write_option(json, head.options[i]);
   json.end_array().end_object();

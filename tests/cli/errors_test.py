@@ -78,6 +78,14 @@ class CommandLine(Case):
         done = self.shell(f"sed 's/\\[run\\]/[run]\\nstepz = 3/' demo.toml | {PLAIT} run -")
         self.assertIn("standard input:", done.stderr)
         self.assertNotIn("/dev/fd", done.stderr)
+        # Every part of a problem has that name, and no other one is changed that begins as the
+        # copy's: /dev/fd/3, which is /dev/fd/4 where 3 is taken.
+        done = self.shell(f"grep -v steps demo.toml | {PLAIT} check - --json")
+        problem, = json.loads(done.stdout)["problems"]
+        self.assertEqual(problem["file"], "standard input")
+        other = "/dev/fd/3123456 /dev/fd/4123456 /dev/fd/5123456"
+        done = self.shell(f"sed 's|loss]|loss]\\n\"{other}\" = 1|' demo.toml | {PLAIT} check -")
+        self.assertIn(other, done.stdout)
 
     def test_results_that_do_not_arrive(self):
         self.write("demo.toml", TINY)

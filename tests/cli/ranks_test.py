@@ -364,6 +364,28 @@ class Joined(Ranks):
             self.assertIn("batch.global", ends[int(rank)][1])  # and to the user, by every rank
         self.assertEqual(ends[1][0], "")
 
+    def test_one_rank_of_a_machine_lists_the_problems_of_a_file(self):
+        wrong = ["model.layers[0].out=0", "batch.global=0"]
+        for launcher in ("Open MPI", "torchrun"):
+            codes, ends = self.run_both(launcher, TWO, *wrong)
+            self.assertEqual(codes, [2, 2], ends)
+            self.assertIn("[config] 2 problems in the experiment:\n", ends[0][1])
+            for text in ("model.layers[0].out", "batch.global"):
+                self.assertIn(text, ends[0][1])
+            self.assertRegex(ends[1][1], r"^error: \[config\] 2 problems in the experiment, the "
+                                         r"first: .{20,160}\n$")
+
+    def test_threads_of_one_process_are_no_ranks(self):
+        threads = 'topology.backend="threads"'
+        said = ("backend 'threads' connects ranks that are threads of one process, as of a host "
+                "program; plait starts 2 processes; leave topology.backend out")
+        self.fails(2, ["run", "t.toml", TWO, threads], "topology.backend: " + said)
+        self.fails(2, ["check", "t.toml", TWO, threads], "topology.backend: " + said)
+        problem, = self.expect(2, "check", "t.toml", TWO, threads, "--json").records[0]["problems"]
+        self.assertEqual((problem["path"], problem["file"]),
+                         ("topology.backend", f"override '{threads}'"))
+        self.expect(0, "check", "t.toml", threads)
+
     def test_a_rank_that_cannot_start_tells_the_others(self):
         for failing in (0, 1):
             runs = [self.start("run", "t.toml", TWO, "--run-dir", "r",

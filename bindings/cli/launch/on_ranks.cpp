@@ -35,6 +35,7 @@ void become_rank(Context& context, const RankInfo& own) {
   context.terminal.silent = own.rank != 0;
   if (!started_by_plait()) context.terminal.without_color();  // mpirun gives its ranks terminals
   bind_local_rank(own.local_rank, own.local_size);
+  context.listed_elsewhere = own.local_rank > 0 && !started_by_plait();
   keep_report_pipe();
   context.on_failure = [rank = own.rank](uint32_t code, const std::string& text) {
     report_failure({rank, code, monotonic_seconds(), text});
@@ -115,13 +116,16 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
   try {
     Engine engine = context.open_engine();
     const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
+    const Json values = Json::parse(experiment.describe());
+    if (const std::string reason = no_processes_reason(engine, values); !reason.empty())
+      throw CliError(kUsage, "[cli] topology.backend: " + reason + "; leave topology.backend out");
     command.inspect(experiment);
     if (!own.alone()) {
       const Plan plan(experiment, job);
       meets = true;
       return work_as_rank(command, plan, own);
     }
-    ranks = command.ranks > 0 ? command.ranks : ranks_of(Json::parse(experiment.describe()));
+    ranks = command.ranks > 0 ? command.ranks : ranks_of(values);
     const Job started(JobSettings{.size = static_cast<uint32_t>(ranks)});
     if (ranks == 1) return command.work(Plan(experiment, started), own);
     // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/ranks.hpp"
 
 namespace plait::cli {
 namespace {
@@ -30,37 +31,51 @@ Json place_of(const std::string& origin) {
           {"column", std::atoi(origin.c_str() + column + 1)}};
 }
 
+Json problem_of(const Json& values, const std::string& file, const std::string& path,
+                const std::string& message, const std::string& hint) {
+  const std::string origin = values.value(path, Json::object()).value("origin", "default");
+  Json problem = place_of(origin == "default" ? file + ":1:1" : origin);
+  problem.update({{"path", path}, {"message", message}, {"hint", hint}});
+  return problem;
+}
+
 // Problems that only matter to `plait run`. An unreadable experiment is reported elsewhere.
 Json problems_of_run(Engine& engine, const std::string& path, const FileArguments& file) {
-  Json values;
+  Json values, problems = Json::array();
   try {
     values = Json::parse(Experiment::read(engine, path, file.overrides()).describe());
   } catch (const HostError&) {
-    return Json::array();
+    return problems;
   }
-  const std::string endless = unbounded_reason(values);
-  if (endless.empty()) return Json::array();
-  const Json steps = values.value("run.steps", Json::object());
-  const std::string origin = steps.value("origin", "default");
-  Json problem = place_of(origin == "default" ? path + ":1:1" : origin);
-  problem.update({{"path", "run"}, {"message", endless}, {"hint", ""}});
-  return Json::array({problem});
+  if (const std::string endless = unbounded_reason(values); !endless.empty()) {
+    Json problem = problem_of(values, path, "run.steps", endless, "");
+    problem["path"] = "run";
+    problems.push_back(problem);
+  }
+  if (const std::string reason = no_processes_reason(engine, values); !reason.empty())
+    problems.push_back(
+        problem_of(values, path, "topology.backend", reason, "leave topology.backend out"));
+  return problems;
 }
 
-// With the hints of the command line.
+// With the hints of the command line, and the file as the user calls it.
 Json explained(const Context& context, Json problem) {
   std::string advice =
       context.hint_for(problem.value("file", "") + ": " + problem.value("message", ""));
   if (problem.value("hint", "").empty() && advice.starts_with("; ")) advice.erase(0, 2);
-  problem["file"] = context.with_hints(problem.value("file", ""));
   problem["hint"] = problem.value("hint", "") + advice;
+  problem["file"] = context.with_hints(problem.value("file", ""));
+  for (const char* text : {"message", "hint"})
+    problem[text] = context.with_given_name(problem.value(text, ""));
   return problem;
 }
 
 int check(Context& context, const FileArguments& file) {
   Engine engine = context.open_engine();
   const std::string path = file.path();
-  Json problems = problems_of_run(engine, path, file);
+  Json problems = Json::array();
+  for (const Json& one : problems_of_run(engine, path, file))
+    problems.push_back(explained(context, one));
   for (const Json& one : Json::parse(Experiment::check(engine, path, file.overrides())))
     problems.push_back(explained(context, one));
   const std::string name = context.with_hints(path);  // of a pipe: what it was given as
