@@ -39,11 +39,12 @@ std::string place_text(const Json& topology) {
 void show_head(Terminal& t, const Json& plan) {
   const Json topology = plan.value("topology", Json::object());
   const bool alone = topology.value("ranks", 1LL) == 1;
-  t.line(t.bold(plan.value("name", "")) + " on " + plan.value("device", "") +
-         (alone ? strf(" (%lld threads)", plan.value("threads", 0LL)) : "") +
-         strf(": %lld steps of %lld samples, in micro-batches of %lld", plan.value("steps", 0LL),
-              plan.value("global_batch", 0LL), plan.value("micro_batch", 0LL)));
-  if (!alone && topology.contains("rank")) t.line(place_text(topology));
+  t.paragraph(t.bold(plan.value("name", "")) + " on " + plan.value("device", "") +
+              (alone ? strf(" (%lld threads)", plan.value("threads", 0LL)) : "") +
+              strf(": %lld steps of %lld samples, in micro-batches of %lld",
+                   plan.value("steps", 0LL), plan.value("global_batch", 0LL),
+                   plan.value("micro_batch", 0LL)));
+  if (!alone && topology.contains("rank")) t.paragraph(place_text(topology));
 }
 
 std::string count_text(const Json& of, const char* key) { return strf("%lld", of.value(key, 0LL)); }
@@ -84,13 +85,13 @@ void show_layers(Terminal& t, const Json& plan, bool all) {
     cells.insert(cells.begin(), row.layers > 1 ? row.first + " .. " + row.last : row.first);
     table.row(std::move(cells));
   }
-  t.line("");
-  t.raw(table.text("  "));
-  t.line("  " +
-         t.bold(strf("%lld parameters, %lld of them trained", plan.value("parameter_count", 0LL),
-                     plan.value("trained_count", 0LL))) +
-         "; this rank writes " + bytes_text(plan.value("checkpoint_bytes", 0.0)) +
-         " to a checkpoint");
+  t.paragraph("");
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
+  t.paragraph("  " +
+              t.bold(strf("%lld parameters, %lld of them trained",
+                          plan.value("parameter_count", 0LL), plan.value("trained_count", 0LL))) +
+              "; this rank writes " + bytes_text(plan.value("checkpoint_bytes", 0.0)) +
+              " to a checkpoint");
 }
 
 void show_parameters(Terminal& t, const Json& plan) {
@@ -121,8 +122,8 @@ void show_memory(Terminal& t, const Json& plan, bool all) {
     text += t.bold(", more than the " + bytes_text(here) + " of this machine");
   else if (here > 0)
     text += "; this machine has " + bytes_text(here);
-  t.line("\n" + text + "  (arena: on the device; total: with that of the host)");
-  t.raw(table.text("  "));
+  t.paragraph("\n" + text + "  (arena: on the device; total: with that of the host)");
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
 std::string percent(double share) { return strf("%.1f %%", 100 * share); }
@@ -143,12 +144,12 @@ void show_pipeline(Terminal& t, const Json& plan) {
   if (const auto more = p.find("doubled"); more != p.end())
     idle += strf(", %s with %lld micro-batches", percent(more->value("idle_share", 0.0)).c_str(),
                  more->value("micro_batches", 0LL));
-  t.line("\n" +
-         t.bold(strf("pipeline: %s, %lld micro-batch%s per step on %lld ranks; ",
-                     p.value("schedule", "").c_str(), micros, micros == 1 ? "" : "es",
-                     p.value("ranks", 0LL)) +
-                idle) +
-         "  (by FLOPs; messages are free)");
+  t.paragraph("\n" +
+              t.bold(strf("pipeline: %s, %lld micro-batch%s per step on %lld ranks; ",
+                          p.value("schedule", "").c_str(), micros, micros == 1 ? "" : "es",
+                          p.value("ranks", 0LL)) +
+                     idle) +
+              "  (by FLOPs; messages are free)");
   const bool split = p.value("split_backward", false);
   Table table(split ? "rrrrrrl" : "rrrrrl");
   std::vector<std::string> head{"stage", "rank", "idle", "forward", "backward"};
@@ -165,9 +166,9 @@ void show_pipeline(Terminal& t, const Json& plan) {
     row.push_back(few_text(stage.value("layers", Json::array())));
     table.row(row);
   }
-  t.raw(table.text("  "));
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
   const long long held = p.value("in_flight_micro_batches", 0LL);
-  t.line(strf(
+  t.paragraph(strf(
       "  pipeline rank %lld holds activations of at most %lld micro-batch%s (activations below)",
       p.value("rank", 0LL), held, held == 1 ? "" : "es"));
 }
@@ -226,8 +227,8 @@ void show_entry_points(Terminal& t, const Json& plan) {
                scaled(e.value("flops", 0.0), ""), bytes_text(e.value("sent_bytes", 0.0)),
                bytes_text(e.value("transient_bytes", 0.0)), programs});
   }
-  t.line("\n" + t.bold("entry points") + "  (samples: of a micro-batch of this rank)");
-  t.raw(table.text("  "));
+  t.paragraph("\n" + t.bold("entry points") + "  (samples: of a micro-batch of this rank)");
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
 // What reports of speed count by.
@@ -241,23 +242,23 @@ void show_model_flops(Terminal& t, const Json& plan) {
     return all;
   };
   const bool masks = flops.value("per_step_full", 0.0) > flops.value("per_step", 0.0);
-  t.line("  of the model (products, without recompute): " + text("") +
-         (masks ? "; attention without its mask: " + text("_full") : ""));
+  t.paragraph("  of the model (products, without recompute): " + text("") +
+              (masks ? "; attention without its mask: " + text("_full") : ""));
 }
 
 void show_programs(Terminal& t, const Json& plan, bool kernels) {
   const double sent = plan.value("sent_bytes_per_step", 0.0);
-  t.line("\n" +
-         t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step" +
-                (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
+  t.paragraph("\n" + t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") +
+                            " per step" +
+                            (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
   show_model_flops(t, plan);
-  t.line("  a step launches, by micro-batch: " +
-         launches_text(plan.value("launches", Json::object()).value("step", Json::array())));
+  t.paragraph("  a step launches, by micro-batch: " +
+              launches_text(plan.value("launches", Json::object()).value("step", Json::array())));
   if (!kernels) return;
   for (const Json& program : plan.value("programs", Json::array())) {
-    t.line("  " + t.bold(program.value("name", "")) + ": " +
-           scaled(program.value("flops", 0.0), "FLOP") + ", " +
-           bytes_text(program.value("transient_bytes", 0.0)) + " of transient values");
+    t.paragraph("  " + t.bold(program.value("name", "")) + ": " +
+                scaled(program.value("flops", 0.0), "FLOP") + ", " +
+                bytes_text(program.value("transient_bytes", 0.0)) + " of transient values");
     Table table("llrll");
     for (const Json& k : program.value("kernels", Json::array()))
       table.row(k.contains("collective") ? collective_row(k) : kernel_row(k));
@@ -274,9 +275,9 @@ std::string number_list(const Json& numbers) {
 // A rank with its place in the grid, and its memory as a table.
 void show_fullest(Terminal& t, const Json& job) {
   const Json fullest = job.value("fullest", Json::object());
-  t.line("\n" + t.bold(strf("fullest rank: %lld", fullest.value("rank", 0LL))) +
-         strf("  (pipeline %lld, data %lld, tensor %lld)", fullest.value("pipeline", 0LL),
-              fullest.value("data", 0LL), fullest.value("tensor", 0LL)));
+  t.paragraph("\n" + t.bold(strf("fullest rank: %lld", fullest.value("rank", 0LL))) +
+              strf("  (pipeline %lld, data %lld, tensor %lld)", fullest.value("pipeline", 0LL),
+                   fullest.value("data", 0LL), fullest.value("tensor", 0LL)));
   show_memory(t, fullest, true);
 }
 
@@ -300,8 +301,8 @@ void show_stage_memory(Terminal& t, const Json& job) {
     row.push_back(percent(stage.value("idle_share", 0.0)));
     table.row(row);
   }
-  t.line("\n" + t.bold("stages") + "  (memory and FLOPs of the fullest rank of each)");
-  t.raw(table.text("  "));
+  t.paragraph("\n" + t.bold("stages") + "  (memory and FLOPs of the fullest rank of each)");
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
 }  // namespace
@@ -315,7 +316,7 @@ void show_plan(Terminal& t, const Json& plan, PlanDetail detail) {
   show_memory(t, plan, all);
   show_entry_points(t, plan);
   show_programs(t, plan, all);
-  if (!all) t.line("\n-v shows parameters and the kernels of the programs, --ir their ops.");
+  if (!all) t.paragraph("\n-v shows parameters and the kernels of the programs, --ir their ops.");
 }
 
 // The element type and the dims of each operand and result, op by op.
@@ -337,9 +338,10 @@ void show_every_rank(Terminal& t, const Json& job) {
   const Json calls = job.value("calls_per_step", Json::object());
   const long long ranks = job.value("topology", Json::object()).value("ranks", 0LL),
                   planned = job.value("planned_ranks", 0LL);
-  t.line("\n" + t.bold(strf("%lld rank%s, %lld planned: ", ranks, ranks == 1 ? "" : "s", planned)) +
-         strf("collectives and messages of all ranks match and finish; %lld and %lld in a step",
-              calls.value("collectives", 0LL), calls.value("messages", 0LL)));
+  t.paragraph(
+      "\n" + t.bold(strf("%lld rank%s, %lld planned: ", ranks, ranks == 1 ? "" : "s", planned)) +
+      strf("collectives and messages of all ranks match and finish; %lld and %lld in a step",
+           calls.value("collectives", 0LL), calls.value("messages", 0LL)));
   show_fullest(t, job);
   show_stage_memory(t, job);
 }

@@ -24,25 +24,26 @@ void show_step(Terminal& t, const Json& r) {
   if (profile.contains("schedule"))
     measured += strf(", pipeline %lld, %s", profile.value("pipeline", 1LL),
                      profile.value("schedule", "").c_str());
-  t.line(t.bold("a step would take " + seconds_in(r, "step_seconds")) + "  (" + measured + ")");
-  t.line("  before the passes of the stages " + seconds_in(r, "before_seconds") + ", passes " +
-         seconds_in(r, "passes_seconds") + ", update " + seconds_in(r, "after_seconds"));
-  t.line("  of an op the median of its calls counts; each launch takes " +
-         seconds_in(profile, "launch_seconds") + " outside of kernels" +
-         (profile.contains("message_seconds")
-              ? ", a message " + seconds_in(profile, "message_seconds")
-              : std::string()));
+  t.paragraph(t.bold("a step would take " + seconds_in(r, "step_seconds")) + "  (" + measured +
+              ")");
+  t.paragraph("  before the passes of the stages " + seconds_in(r, "before_seconds") + ", passes " +
+              seconds_in(r, "passes_seconds") + ", update " + seconds_in(r, "after_seconds"));
+  t.paragraph("  of an op the median of its calls counts; each launch takes " +
+              seconds_in(profile, "launch_seconds") + " outside of kernels" +
+              (profile.contains("message_seconds")
+                   ? ", a message " + seconds_in(profile, "message_seconds")
+                   : std::string()));
 }
 
 void show_stages(Terminal& t, const Json& r) {
   if (!r.contains("stages")) return;
   const Json& stages = r.at("stages");
   const long long micros = r.value("micro_batches", 1LL);
-  t.line("\n" +
-         t.bold(strf("pipeline: %s, %lld micro-batch%s on %lld ranks; ranks idle %s of the "
-                     "passes",
-                     r.value("schedule", "").c_str(), micros, micros == 1 ? "" : "es",
-                     r.value("pipeline", 1LL), percent(r.value("idle_share", 0.0)).c_str())));
+  t.paragraph("\n" +
+              t.bold(strf("pipeline: %s, %lld micro-batch%s on %lld ranks; ranks idle %s of the "
+                          "passes",
+                          r.value("schedule", "").c_str(), micros, micros == 1 ? "" : "es",
+                          r.value("pipeline", 1LL), percent(r.value("idle_share", 0.0)).c_str())));
   const bool split = stages.front().contains("weight_grad_seconds");
   Table table(split ? "rrrrrrl" : "rrrrrl");
   std::vector<std::string> head{"stage", "rank", "busy", "forward", "backward"};
@@ -65,7 +66,7 @@ void show_stages(Terminal& t, const Json& r) {
     row.push_back(names + (slowest && stages.size() > 1 ? ", the slowest" : ""));
     table.row(row);
   }
-  t.raw(table.text("  "));
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
 void show_alternatives(Terminal& t, const Json& r) {
@@ -80,24 +81,24 @@ void show_alternatives(Terminal& t, const Json& r) {
                now > 0 ? strf("%+.1f %%", 100 * (seconds / now - 1)) : "",
                percent(one.value("idle_share", 0.0))});
   }
-  t.line("\n" + t.bold("other schedules and splits") + "  (update as now)");
-  t.raw(table.text("  "));
+  t.paragraph("\n" + t.bold("other schedules and splits") + "  (update as now)");
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
 // What makes the prediction less certain.
 void show_doubts(Terminal& t, const Json& r) {
   const Json& unknown = r.at("not_measured");
-  for (const Json& doubt : r.at("doubts")) t.line("note: " + doubt.get<std::string>());
+  for (const Json& doubt : r.at("doubts")) t.paragraph("note: " + doubt.get<std::string>());
   if (unknown.empty()) return;
   constexpr size_t kMost = 4;
   std::string names;
   for (size_t i = 0; i < std::min(kMost, unknown.size()); ++i)
     names += (i ? ", " : "") + unknown[i].value("op", "");
   if (unknown.size() > kMost) names += strf(" and %zu more", unknown.size() - kMost);
-  t.line("note: the profile has nothing like " + names +
-         strf("; %s of the FLOPs were measured, ",
-              percent(r.value("measured_flops_share", 0.0)).c_str()) +
-         "and the rest takes no time here");
+  t.paragraph("note: the profile has nothing like " + names +
+              strf("; %s of the FLOPs were measured, ",
+                   percent(r.value("measured_flops_share", 0.0)).c_str()) +
+              "and the rest takes no time here");
 }
 
 }  // namespace

@@ -309,10 +309,24 @@ length = 8
         self.expect(0, "plan", "t.toml", *TWO, "--picture", "other.svg", "--rank", "1", "--json")
         self.assertEqual((self.folder / "other.svg").read_text(), svg)
 
+    def test_it_fits_a_narrow_terminal(self):
+        for words in ((), TWO):
+            text = self.on_terminal("plan", "t.toml", *words, columns=40)
+            text = re.sub("\033\\[[0-9]*m", "", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 40, text)
+            self.assertIn("\n  model.linear1\n    type linear, output of a micro-batch\n      f32 ",
+                          text)
+            wide = self.on_terminal("plan", "t.toml", *words, columns=400)
+            self.assertEqual(re.sub("\033\\[[0-9]*m", "", wide),
+                             self.expect(0, "plan", "t.toml", *words).out)
+
     def test_no_picture(self):
         self.fails(2, ["plan", "t.toml", "--picture", "out.svg"], "set topology.pipeline to 2 or more")
         self.fails(2, ["plan", "t.toml", *TWO, "--picture"], "--picture needs a FILE after it")
         self.assertFalse((self.folder / "out.svg").exists())
+        for name in ("out.png", "a.b/out.PDF"):
+            self.fails(2, ["plan", "t.toml", *TWO, "--picture", name],
+                       f"--picture writes SVG, found the name '{name}'; name it {name[:-4]}.svg")
         self.fails(3, ["plan", "t.toml", *TWO, "--picture", "none/out.svg"], "cannot write 'none/out.svg'", "No such file")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -119,6 +120,9 @@ class Runs(Case):
         out = self.expect(0, "status").out
         self.assertRegex(out, r"^runs/r: done, started \d{4}-\d\d-\d\d \d\d:\d\d on \S+ \(process \d+, \w+\)\n  step 40 of 40 \(100 %\)")
         self.assertRegex(out, r"\n  at step 40: eval/loss \S+, eval/accuracy \S+\n  checkpoint \S+step-0000000040\n$")
+        narrow = re.sub("\033\\[[0-9]*m", "", self.on_terminal("status", columns=40))
+        self.assertLessEqual(max(map(len, narrow.splitlines())), 40, narrow)
+        self.assertEqual(narrow.split(), out.split())
         record, = self.expect(0, "status", "runs/r", "--json").records
         self.assertEqual((record["state"], record["step"], record["run"]), ("done", 40, "runs/r"))
         self.fails(2, ["status", "nowhere"], "cannot be listed")

@@ -93,6 +93,56 @@ std::string padded(std::string_view text, int columns, bool utf8, bool right, Cu
   return right ? fill + all : all + fill;
 }
 
+namespace {
+
+std::string without_styles(std::string_view text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at)
+    if (text[at] == '\033')
+      at = std::min(text.find('m', at), text.size() - 1);
+    else
+      plain += text[at];
+  return plain;
+}
+
+std::string wrapped_line(std::string_view line, int columns, bool utf8) {
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  std::string all(line.substr(0, indent));
+  const std::string next = "\n" + all + "  ";
+  int used = static_cast<int>(indent);
+  bool first = true;
+  for (size_t at = indent; at < line.size();) {
+    const size_t end = std::min(line.find(' ', at), line.size());
+    const std::string_view word = line.substr(at, end - at);
+    const size_t after = std::min(line.find_first_not_of(' ', end), line.size());
+    const int width = columns_of(without_styles(word), utf8);
+    if (!first && used + width > columns) {
+      all.erase(all.find_last_not_of(' ') + 1);
+      all += next;
+      used = static_cast<int>(indent) + 2;
+    }
+    all += word;
+    all.append(after - end, ' ');
+    used += width + static_cast<int>(after - end);
+    first = false;
+    at = after;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string wrapped(std::string_view text, int columns, bool utf8) {
+  if (columns <= 0) return std::string(text);
+  std::string all;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    all += (begin ? "\n" : "") + wrapped_line(text.substr(begin, end - begin), columns, utf8);
+    begin = end + 1;
+  }
+  return all;
+}
+
 std::string markup(std::string_view text) {
   std::string all;
   for (size_t at = 0; at < text.size();) {

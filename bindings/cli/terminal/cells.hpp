@@ -17,6 +17,10 @@ std::string padded(std::string_view text, int columns, bool utf8, bool right = f
 // Columns that text without control characters takes; wide letters take two.
 int columns_of(std::string_view text, bool utf8);
 
+// Lines of at most so many columns, broken at blanks; those that continue one are indented by two
+// more than it. Styles (ESC [ .. m) take no column. A longer word stays whole. 0: as it is.
+std::string wrapped(std::string_view text, int columns, bool utf8);
+
 // For the text and the quoted attributes of HTML and XML. What is not UTF-8, or is a character that
 // XML forbids, becomes U+FFFD; control characters become blanks.
 std::string markup(std::string_view text);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bindings/cli/terminal/cells.hpp"
+
 namespace plait::cli {
 namespace {
 
@@ -27,6 +29,31 @@ std::string Table::text(const std::string& indent) const {
     }
     line.erase(line.find_last_not_of(' ') + 1);
     all += line + "\n";
+  }
+  return all;
+}
+
+std::string Table::fitted(const std::string& indent, int columns, bool utf8) const {
+  std::string all = text(indent);
+  if (columns <= 0 || rows_.size() < 2) return all;
+  size_t widest = 0;
+  for (size_t begin = 0; begin < all.size();) {
+    const size_t end = all.find('\n', begin);
+    widest = std::max(widest, width(all.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  if (widest <= static_cast<size_t>(columns)) return all;
+  all.clear();
+  for (size_t r = 1; r < rows_.size(); ++r) {
+    std::string rest;
+    for (size_t i = 1; i < rows_[r].size(); ++i) {
+      const std::string& cell = rows_[r][i];
+      if (cell.empty()) continue;
+      rest += (rest.empty() ? "" : ", ") + (rows_[0][i].empty() ? "" : rows_[0][i] + " ") +
+              cell.substr(0, cell.find_last_not_of(' ') + 1);  // "0 " of a number without a prefix
+    }
+    all += wrapped(indent + rows_[r][0], columns, utf8) + "\n";
+    if (!rest.empty()) all += wrapped(indent + "  " + rest, columns, utf8) + "\n";
   }
   return all;
 }

@@ -14,6 +14,10 @@ class Table {
   bool empty() const { return rows_.empty(); }
   // Lines with `indent` in front, each ending in a newline.
   std::string text(const std::string& indent = "") const;
+  // The same where they have at most so many columns, or that is 0. Otherwise each row behind the
+  // first, which has the names of the columns, is a line with its first cell, and below it the
+  // others with their names.
+  std::string fitted(const std::string& indent, int columns, bool utf8) const;
 
  private:
   std::string alignment_;

@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bindings/cli/terminal/cells.hpp"
+
 namespace plait::cli {
 namespace {
 
@@ -70,6 +72,8 @@ void Terminal::line(std::string_view text) {
   if (json || silent) return;
   raw(std::string(text) + "\n");
 }
+
+void Terminal::paragraph(std::string_view text) { line(wrapped(text, columns(), utf8_)); }
 
 void Terminal::record(const Json& value) {
   if (!json || silent) return;

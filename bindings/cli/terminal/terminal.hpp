@@ -24,6 +24,8 @@ class Terminal {
 
   // A line of text on stdout; nothing with --json.
   void line(std::string_view text);
+  // The same, in lines that fit a terminal.
+  void paragraph(std::string_view text);
   // One JSON value as a line on stdout; nothing without --json. An object without a schema gets
   // number 1. Invalid UTF-8 is replaced.
   void record(const Json& value);

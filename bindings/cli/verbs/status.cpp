@@ -40,9 +40,9 @@ void show(Terminal& t, const RunRecord& run, double now) {
   if (!run.host.empty())
     head += " on " + run.host +
             strf(" (process %lld, %s)", static_cast<long long>(run.process), run.device.c_str());
-  t.line(head);
+  t.paragraph(head);
   if (run.state == "lost")
-    t.line("  its process has ended without recording why: killed, or the machine went down");
+    t.paragraph("  its process has ended without recording why: killed, or the machine went down");
   std::string steps = strf("  step %lld", static_cast<long long>(run.step));
   if (run.steps > 0)
     steps += strf(" of %lld (%.0f %%)", static_cast<long long>(run.steps),
@@ -55,12 +55,12 @@ void show(Terminal& t, const RunRecord& run, double now) {
                              run.steps_per_s) +
                " left";
   }
-  t.line(steps);
-  if (const std::string text = values_text(run, false); !text.empty()) t.line("  " + text);
+  t.paragraph(steps);
+  if (const std::string text = values_text(run, false); !text.empty()) t.paragraph("  " + text);
   if (const std::string text = values_text(run, true); !text.empty())
-    t.line(strf("  at step %lld: ", static_cast<long long>(run.evaluated_at)) + text);
-  if (!run.message.empty()) t.line("  " + plain(run.message));
-  t.line(run.checkpoint.empty() ? "  no checkpoint" : "  checkpoint " + run.checkpoint);
+    t.paragraph(strf("  at step %lld: ", static_cast<long long>(run.evaluated_at)) + text);
+  if (!run.message.empty()) t.paragraph("  " + plain(run.message));
+  t.paragraph(run.checkpoint.empty() ? "  no checkpoint" : "  checkpoint " + run.checkpoint);
   if (run.state != "running" && run.state != "done" && !run.checkpoint.empty())
     t.line("  to resume: plait run " + path_word(run.path) + " --run-dir " + path_word(run.path) +
            " --resume must");
