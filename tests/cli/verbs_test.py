@@ -168,6 +168,22 @@ class Verbs(Case):
         self.assertIn("accuracy ", self.expect(0, "eval", "r", "--checkpoint", "r", "--dataset", "train").out)
         self.assertEqual(self.expect(0, "eval", "r", "--json").records[0]["metrics"], trained["evaluation"]["metrics"])
         self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR")
+        found = trained["evaluation"]["metrics"]["accuracy"]
+        for met in (["accuracy>=0"], ["loss < 1e9", "accuracy<=1"], [f"accuracy=={found!r}"]):
+            self.expect(0, "eval", "r", *(word for one in met for word in ("--require", one)))
+        for ranks in ((), ("topology.data=2",)):
+            outcome = self.fails(1, ["eval", "r", *ranks, "--require", "accuracy > 1.5",
+                                     "--require", "loss<=-1", "--require", "accuracy>=0"],
+                                 "--require is not met by [data.eval]: accuracy is ",
+                                 ", expected > 1.5; loss is ", ", expected <= -1")
+            self.assertIn("accuracy ", outcome.out)  # it is told all the same
+            self.assertEqual(outcome.err.count("--require is not met"), 1)
+        self.fails(2, ["eval", "r", "--require", "acuracy>=0"], "no metric 'acuracy'; did you mean "
+                   "'accuracy'?; there are: accuracy, loss")
+        for wrong in ("accuracy", "accuracy>=", ">=0.5", "accuracy=>0.5", "accuracy>=high",
+                      "loss=1"):
+            self.fails(2, ["eval", "r", "--require", wrong],
+                       f"--require: found '{wrong}', expected")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "nowhere"], "'nowhere' does not exist")
 
     def test_ops(self):

@@ -3,19 +3,38 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "bindings/cli/checkpoint_argument.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/checkpoint_command.hpp"
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/requirement.hpp"
 
 namespace plait::cli {
 namespace {
 
+struct EvalArguments : CheckpointArguments {
+  std::vector<std::string> required;
+};
+
+// All of a list of requirements that the evaluation does not meet.
+void check_required(const std::vector<Requirement>& required, const Json& evaluation) {
+  std::string faults;
+  for (const Requirement& one : required)
+    if (const std::string fault = one.fault(evaluation); !fault.empty())
+      faults += (faults.empty() ? "" : "; ") + fault;
+  if (!faults.empty())
+    throw CliError(kFailed, "[eval] --require is not met by [data." +
+                                evaluation.value("dataset", "eval") + "]: " + faults);
+}
+
 // Every rank takes part; the first one tells the result.
-int evaluate(Context& context, const CheckpointArguments& arguments, const std::string& checkpoint,
+int evaluate(Context& context, const EvalArguments& arguments, const std::string& checkpoint,
              const Plan& plan, const RankInfo& own) {
+  std::vector<Requirement> required;
+  for (const std::string& text : arguments.required) required.emplace_back(text);
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
@@ -23,14 +42,19 @@ int evaluate(Context& context, const CheckpointArguments& arguments, const std::
   report_connected();
   session.load_parameters(checkpoint);
   const Json evaluation = Json::parse(session.evaluate(arguments.dataset));
-  if (own.rank != 0) return kOk;
-  context.terminal.record(evaluation);
-  context.terminal.line(strf("checkpoint of step %lld", evaluation.value("step", 0LL)));
-  show_metrics(context.terminal, evaluation);
+  if (own.rank == 0) {
+    context.terminal.record(evaluation);
+    context.terminal.line(strf("checkpoint of step %lld", evaluation.value("step", 0LL)));
+    show_metrics(context.terminal, evaluation);
+  }
+  if (required.empty()) return kOk;
+  session.any_rank(false);  // the result is told
+  check_required(required, evaluation);
   return kOk;
 }
 
-int eval(Context& context, const CheckpointArguments& arguments) {
+int eval(Context& context, const EvalArguments& arguments) {
+  for (const std::string& text : arguments.required) Requirement{text};  // before anything starts
   const std::string checkpoint = checkpoint_argument(arguments.file, arguments.checkpoint, "eval");
   RankedCommand command;
   command.inspect = [](const Experiment&) {};
@@ -47,8 +71,13 @@ void add_eval(CLI::App& app, Context& context) {
       "eval",
       "evaluates a checkpoint of FILE on a whole data set, on the ranks of its [topology]; "
       "data.NAME.limit=N uses N samples");
-  const auto arguments = std::make_shared<CheckpointArguments>();
+  const auto arguments = std::make_shared<EvalArguments>();
   add_checkpoint_arguments(*verb, *arguments, "evaluates");
+  verb->add_option("--require", arguments->required,
+                   "what a metric or the loss has to be, as in 'accuracy>=0.97', else the exit "
+                   "code is 1; may be repeated")
+      ->type_name("CONDITION")
+      ->allow_extra_args(false);
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return eval(context, *arguments); };
   });
