@@ -51,7 +51,17 @@ typedef struct plait_parameter {
    * of a head. If the tensor ranks do not divide the number of units, the parameter is replicated.
    * 0 is 1: shards begin anywhere. Ignored where shard_dim is -1. */
   int64_t shard_unit;
+
+  /* Since struct_size 128. */
+  uint32_t flags; /* sum of PLAIT_REQUEST_* */
+  uint32_t reserved;
 } plait_parameter;
+
+/* It keeps its initial values, whatever the experiment trains: no gradient, no optimizer states. */
+#define PLAIT_REQUEST_FIXED 1u
+/* Of a PEFT method: it belongs to the weight that an op applies, not to the place where that is
+ * read, so layers that tie one weight share it. Its full name begins with that of the weight. */
+#define PLAIT_REQUEST_OF_WEIGHT 2u
 
 /* A state tensor that an optimizer keeps for one parameter, of a shape of its own: PLAIT_SCOPE_TENSOR. */
 typedef struct plait_state {

@@ -1,6 +1,7 @@
 /* plait/plait.h - the host side: everything an application needs to train.
  * Beside it: encode.h (tokenizers, conversations), data.h (datasets looked at), generate.h,
- * checkpoint.h (checkpoints looked at), view.h (memory of the device, where it is).
+ * checkpoint.h (checkpoints looked at), view.h (memory of the device, where it is), replay.h,
+ * adapters.h.
  *
  *   plait_engine *engine;
  *   plait_experiment *experiment;

@@ -105,7 +105,9 @@ class AdapterRule {
   }
   // Those that wrap() has requested, and no others.
   ValueId parameter(const plait_parameter& p) {
-    const std::string name = known_.name + "." + adapter_.name + "." + p.name;
+    const bool of_weight = (p.flags & PLAIT_REQUEST_OF_WEIGHT) != 0 && !known_.weight.empty();
+    const std::string name =
+        (of_weight ? known_.weight : known_.name) + "." + adapter_.name + "." + p.name;
     const Parameter* known = plan_.parameter(name);
     if (!known || !program::same_dims(known->shape, p.shape))
       fail(PLAIT_ERR_PLUGIN, "[" + rule_.graph().scope + "] parameter '" + name + "' " +

@@ -9,7 +9,9 @@
 namespace plait::plan {
 
 bool is_saved(const Plan& plan, const Parameter& p) {
-  return p.group >= 0 || !(plan.experiment.checkpoint.only_trained() || p.is_quantized());
+  // What a method draws and never trains is no part of the base.
+  if (p.group >= 0 || !p.adapter.empty()) return true;
+  return !plan.experiment.checkpoint.only_trained() && !p.is_quantized();
 }
 
 namespace {

@@ -235,6 +235,8 @@ class Tracer {
   std::map<ValueId, std::string> used_;             // the layer's own names of them, by value
   const config::AdapterConfig* adapter_ = nullptr;  // whose method is written
   std::string owner_;                               // with it: TARGET.ADAPTER
+  std::string adapted_;       // what adapters are applied to: the parameter, or the layer
+  std::string weight_owner_;  // with adapter_: ADAPTED.ADAPTER
   struct ErrorSite {
     config::Origin origin;
     std::string path;

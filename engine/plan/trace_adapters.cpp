@@ -36,6 +36,7 @@ ValueId Tracer::adapt_result(const config::ModelConfig& model, const config::Lay
   known.name = graph_->scope + "." + used_.at(target.weight);
   known.weight = weight->name;
   if (bias) known.bias = bias->name;
+  adapted_ = weight->name;
   return adapt(model, std::move(known), target, producer);
 }
 
@@ -57,6 +58,7 @@ ValueId Tracer::adapt_layer(const config::ModelConfig& model, ValueId input, Val
   target.shard_dim = -1;
   AdaptedTarget known;
   known.name = graph_->scope;
+  adapted_ = graph_->scope;
   return adapt(model, std::move(known), target, -1);
 }
 
@@ -124,6 +126,7 @@ ValueId Tracer::wrap(const config::ModelConfig& model, const config::AdapterConf
   // Its ops are the layer's; its parameters and random numbers have names of their own.
   adapter_ = &adapter;
   owner_ = std::string(target.name) + "." + adapter.name;
+  weight_owner_ = adapted_ + "." + adapter.name;
   ValueId output = 0;
   try {
     program::CBuilder builder(*graph_, hooks);

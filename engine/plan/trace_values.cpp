@@ -222,7 +222,8 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   q.model = model.name;
   if (adapter_) q.adapter = adapter_->name;
   if (!model.frozen) q.setting = setting_of(model, name);
-  q.frozen = (adapter_ ? model.frozen : !model.trains(name)) ||
+  q.frozen = (p.flags & PLAIT_REQUEST_FIXED) != 0 ||
+             (adapter_ ? model.frozen : !model.trains(name)) ||
              (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
   q.shape =
       make_shape(plan_.precision.parameter_of(p.shape.ndim, q.frozen), program::dims_of(p.shape));
@@ -258,7 +259,8 @@ const Parameter& Tracer::find_or_register(const plait_parameter& p,
     fail_config("[" + graph_->scope + "] tie: there is no parameter '" + tie.full + "' so far" +
                 did_you_mean(nearest(tie.full, names)));
   }
-  const std::string name = owner() + "." + p.name;
+  const bool of_weight = adapter_ && (p.flags & PLAIT_REQUEST_OF_WEIGHT) != 0;
+  const std::string name = (of_weight ? weight_owner_ : owner()) + "." + p.name;
   if (const Parameter* own = find_registered(name)) return *own;
   registered_[name] = plan_.parameters.size();
   plan_.parameters.push_back(new_parameter(p, model, name));

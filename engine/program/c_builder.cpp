@@ -197,6 +197,11 @@ plait_parameter known_members(const CHandle& f, const plait_parameter& given) {
                                     "extent of dimension %d of ",
                                     p.name, static_cast<long long>(p.shard_unit), p.shard_dim) +
                                text(p.shape));
+  constexpr uint32_t kKnown = PLAIT_REQUEST_FIXED | PLAIT_REQUEST_OF_WEIGHT;
+  if ((p.flags & ~kKnown) != 0)
+    fail(PLAIT_ERR_PLUGIN,
+         where(f, "parameter") + strf("() '%s': flags are 0x%x, known are 0x%x (PLAIT_REQUEST_*)",
+                                      p.name, p.flags, kKnown));
   return p;
 }
 

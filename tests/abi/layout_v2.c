@@ -169,8 +169,10 @@ AT(plait_datasets_table, read, 24);
 AT(plait_datasets_table, close, 32);
 
 /* build.h */
-SIZE(plait_parameter, 120);
+SIZE(plait_parameter, 128);
 AT(plait_parameter, shard_unit, 112);
+AT(plait_parameter, flags, 120);
+AT(plait_parameter, reserved, 124);
 
 /* format.h */
 SIZE(plait_tensor_place, 40);

@@ -129,8 +129,9 @@ class Builder {
   }
   // `shard_dim`: the dimension that tensor parallelism may shard; -1: replicated. `shard_unit`:
   // indices along it that stay together; if the ranks do not divide their number, it is replicated.
+  // `flags`: sum of PLAIT_REQUEST_*.
   Value parameter(const char* name, const Shape& shape, Init init, int32_t shard_dim = -1,
-                  int64_t shard_unit = 1) const {
+                  int64_t shard_unit = 1, uint32_t flags = 0) const {
     plait_parameter p{sizeof(plait_parameter),
                       name,
                       shape.raw(),
@@ -138,7 +139,9 @@ class Builder {
                       shard_dim,
                       init.a,
                       init.b,
-                      shard_unit};
+                      shard_unit,
+                      flags,
+                      0};
     Value out{b_, 0};
     check(b_->table->parameter(b_, &p, &out.id));
     return out;
