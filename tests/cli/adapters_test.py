@@ -1,5 +1,6 @@
 """[[model.adapters]] from the command line: what is trained, started and resumed."""
 
+import shutil
 import unittest
 
 from support import TINY, RankCase
@@ -62,6 +63,27 @@ class Adapters(RankCase):
                                  told.split("loss")[-1])
         self.fails(2, ("check", "lora.toml", "precision.frozen=nf4", "precision.products=fp8"),
                    'precision.frozen: is "nf4" with products = "fp8", expected master or compute')
+
+    def test_fixed_matrices_are_not_trained(self):
+        self.write("vera.toml", TINY + LORA.replace('"lora"', '"vera"'))
+        words = ("vera.toml", "model.adapters[0].rank=4")
+        plan = self.expect(0, "plan", *words, "--json").records[-1]
+        fixed, trained = 4 * (8 + 16) + 4 * (16 + 3), (4 + 16) + (4 + 3)
+        self.assertEqual((plan["parameter_count"], plan["trained_count"]),
+                         (195 + fixed + trained, trained))
+        # They are in the checkpoint: their initial values follow from the seed, which may change.
+        self.expect(0, "run", *words, "--run-dir", "run", "-q", "run.steps=5")
+        self.expect(0, "run", *words, "--run-dir", "run", "-q", "--resume", "must", "run.steps=6")
+
+    def test_a_run_whose_base_is_gone(self):
+        self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=1")
+        self.expect(0, "run", "lora.toml", "model.load=base", "--run-dir", "tuned", "-q",
+                    "run.steps=1")
+        self.expect(0, "check", "tuned")
+        shutil.rmtree(self.folder / "base")
+        said = self.fails(2, ("check", "tuned"), "tuned/run.toml:",
+                          "model.load names './base', which does not exist").out
+        self.assertIn(": model.load: ", said)
 
     def test_starts_beside_weights_of_the_model_alone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=5")

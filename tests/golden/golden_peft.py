@@ -1,14 +1,17 @@
 """Golden PEFT: the MLP and the batches of golden_training with adapters, 20 steps of AdamW in float64.
 
-Where the peft library has the method it computes the model; `bitfit`, `bottleneck` and `stacked` are
-written here. Every parameter of an adapter starts at a drawn value, so that each has a gradient at once.
+Where the peft library has the method it computes the model; `bitfit`, `bottleneck`, `stacked` and
+`rows.tied` are written here. Every parameter of an adapter starts at a drawn value, so that each
+has a gradient at once.
 
 Case `peft.NAME` has the attribute `adapters`, the [[model.adapters]] entries of Plait, and holds the
 initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before its update,
 `grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
 PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the first batch then; and
 `merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible.
-Case `peft` holds what all share.
+Case `peft` holds what all share. The cases `rows.NAME` are the same
+of a table whose rows are looked up by the labels, a linear layer, ReLU and a head, without weight
+decay: the peft library trains rows, Plait what is added to them.
 
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
 """
@@ -21,13 +24,15 @@ import sys
 import numpy as np
 import torch
 import torch.nn.functional as F
-from peft import IA3Config, LoraConfig, get_peft_model
+from peft import IA3Config, LoraConfig, TrainableTokensConfig, VeraConfig, get_peft_model
 
 from golden_data import Golden, Inputs
 from golden_training import STEPS, WIDTHS, initial_parameters, make_data, norm_of
 
 ADAMW = dict(lr=0.02, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.05)
 HIDDEN = 4  # of the bottleneck
+RANK = 6  # of VeRA
+IDS = [4, 1, 2]  # of the rows that are trained, of 5
 
 
 class Mlp(torch.nn.Module):
@@ -123,6 +128,22 @@ def lora(initial, **options):
     return model, lora_names(model, method), [entry]
 
 
+def vera(initial):
+    """The two fixed matrices are shared by all layers: each uses their first rows and columns."""
+    config = VeraConfig(target_modules=["layer1", "layer3"], r=RANK, projection_prng_key=5)
+    model = get_peft_model(Mlp(initial), config).double()
+    names, fixed = {}, {}
+    for name, layer in model.named_modules():
+        if hasattr(layer, "vera_lambda_d"):
+            own = f"model.linear{name[-1]}.weight.vera."
+            names[own + "d"] = layer.vera_lambda_d["default"]
+            names[own + "b"] = layer.vera_lambda_b["default"]
+            fixed[own + "a"] = layer.vera_A["default"][:, :layer.in_features]
+            fixed[own + "project"] = layer.vera_B["default"][:layer.out_features]
+    match = ["model.linear1.weight", "model.linear3.weight"]
+    return model, names, [dict(type="vera", match=match, rank=RANK)], fixed
+
+
 def ia3(initial):
     config = IA3Config(target_modules=["layer1", "layer3"], feedforward_modules=["layer3"])
     model = get_peft_model(Mlp(initial), config)
@@ -162,6 +183,7 @@ CASES = {
     "lora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5),
     "rslora": lambda i: lora(i, layers=(2,), r=2, lora_alpha=3, use_rslora=True),
     "dora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5, use_dora=True),
+    "vera": vera,
     "ia3": ia3,
     "bitfit": bitfit,
     "bottleneck": bottleneck,
@@ -178,18 +200,23 @@ def make():
                {"x": data["x"], "target": data["target"]} |
                {f"base.{name}": value for name, value in initial.items()})
     for case, build in CASES.items():
-        model, names, entries = build(initial)
+        model, names, entries, *more = build(initial)
+        fixed = {name: value.detach().clone() for name, value in more[0].items()} if more else {}
         draws = Inputs(7)
         tensors = {}
         for name, p in sorted(names.items()):
             about = 1.0 if name.endswith(("factor", "magnitude")) else 0.0
             p.data = torch.tensor(about + draws.normal(*p.shape, scale=0.25))
             tensors[f"init.{name}"] = p.detach().clone()
-        tensors |= train(model, list(names.values()), data)
+        tensors |= train(model, list(names.values()), data["x"], data["target"])
         tensors |= {f"final.{name}": p.detach().clone() for name, p in names.items()}
         tensors["output"] = model(torch.tensor(data["x"][0])).detach()
         tensors |= {f"merged.model.{name}": p.detach().clone() for name, p in merged(model).items()}
+        for when in ("init", "final"):
+            tensors |= {f"{when}.{name}": value for name, value in fixed.items()}
         golden.add(f"peft.{case}", {"adapters": entries}, tensors)
+    for tied in (False, True):
+        add_rows(golden, tied, data["target"])
     return golden
 
 
@@ -206,13 +233,61 @@ def merged(model):
     return own | changed
 
 
-def train(model, parameters, data):
-    optimizer = torch.optim.AdamW(parameters, **ADAMW)
+class Labels(torch.nn.Module):
+    def __init__(self, draws):
+        super().__init__()
+        self.table = torch.nn.Embedding(5, 6, dtype=torch.float64)
+        self.middle = torch.nn.Linear(6, 6, dtype=torch.float64)
+        self.head = torch.nn.Linear(6, 5, bias=False, dtype=torch.float64)
+        for p in self.parameters():
+            p.data = torch.tensor(draws.normal(*p.shape, scale=0.5))
+            p.requires_grad = False
+
+    def forward(self, labels):
+        return self.head(F.relu(self.middle(self.table(labels))))
+
+
+class TiedLabels(Labels):
+    """The head is the table, with its trained rows."""
+
+    def __init__(self, draws):
+        super().__init__(draws)
+        self.rows = torch.nn.Parameter(self.table.weight[IDS].clone())
+
+    def forward(self, labels):
+        weight = self.table.weight.index_copy(0, torch.tensor(IDS), self.rows)
+        return F.linear(F.relu(self.middle(F.embedding(labels, weight))), weight)
+
+
+def add_rows(golden, tied, targets):
+    draws = Inputs(13)
+    base = (TiedLabels if tied else Labels)(draws)
+    before = {f"base.{name}": p.detach().clone() for name, p in base.named_parameters()
+              if name != "rows" and not (tied and name == "head.weight")}
+    if tied:
+        model, rows = base, base.rows
+    else:
+        model = get_peft_model(base, TrainableTokensConfig(target_modules=["table"],
+                                                           token_indices=IDS))
+        rows, = (p for p in model.parameters() if p.requires_grad)
+    at_first = rows.detach().clone()
+    rows.data += torch.tensor(draws.normal(*rows.shape, scale=0.25))
+    name = "model.table.weight.token_rows.change"
+    tensors = before | {f"init.{name}": (rows - at_first).detach().clone()}
+    tensors |= train(model, [rows], targets, targets, weight_decay=0.0)
+    tensors[f"final.{name}"] = (rows - at_first).detach().clone()
+    match = ["model.table.weight"] + ["model.head.weight"] * tied
+    golden.add("rows.tied" if tied else "rows.table",
+               {"adapters": [dict(type="token_rows", match=match, ids=IDS)]}, tensors)
+
+
+def train(model, parameters, inputs, targets, **changed):
+    optimizer = torch.optim.AdamW(parameters, **(ADAMW | changed))
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad()
-        target = torch.tensor(data["target"][step])
-        loss = F.cross_entropy(model(torch.tensor(data["x"][step])), target)
+        target = torch.tensor(targets[step])
+        loss = F.cross_entropy(model(torch.tensor(inputs[step])), target)
         loss.backward()
         losses.append(loss.item())
         norms.append(norm_of([p.grad for p in parameters]).item())

@@ -37,6 +37,14 @@ on = "input"
 type = "bottleneck"
 match = ["*.attn.out.weight", "*.mlp.down.weight", "model.norm"]
 width = 6
+[[model.adapters]]
+type = "vera"
+match = ["*.attn.q.weight", "*.attn.out.weight", "*.mlp.down.weight"]
+rank = 8
+[[model.adapters]]
+type = "token_rows"
+match = ["model.ids.weight", "model.head.weight"]
+ids = [9, 10, 11, 3, 40]
 )";
 // A Llama has no biases.
 constexpr char kBiases[] = R"(
@@ -91,9 +99,10 @@ std::vector<Layout> layouts() {
   return all;
 }
 
+// Of an adapter, and trained: VeRA's matrices stay as they are drawn.
 bool is_adapter(const std::string& parameter) {
-  for (const char* name :
-       {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.", ".bitfit."})
+  for (const char* name : {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.",
+                           ".bitfit.", ".vera.d", ".vera.b", ".token_rows."})
     if (parameter.find(name) != std::string::npos) return true;
   return false;
 }

@@ -21,6 +21,13 @@ std::string toml_of(const json& entry) {
   return text;
 }
 
+std::string recipe(const json& adamw) {
+  return std::string("[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"adamw\"\n") +
+         "learning_rate = " + adamw["lr"].dump() + "\nbeta1 = " + adamw["betas"][0].dump() +
+         "\nbeta2 = " + adamw["betas"][1].dump() + "\neps = " + adamw["eps"].dump() +
+         "\nweight_decay = " + adamw["weight_decay"].dump() + "\n";
+}
+
 std::string experiment(const json& adapters, const json& adamw, const std::string& more) {
   std::string layers;
   for (int out : {11, 7, 5}) {
@@ -31,10 +38,19 @@ std::string experiment(const json& adapters, const json& adamw, const std::strin
   return more +
          "[precision]\ncompute = \"f64\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\n"
          "shape = [13]\nclasses = 5\n" +
-         layers + "[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"adamw\"\n" +
-         "learning_rate = " + adamw["lr"].dump() + "\nbeta1 = " + adamw["betas"][0].dump() +
-         "\nbeta2 = " + adamw["betas"][1].dump() + "\neps = " + adamw["eps"].dump() +
-         "\nweight_decay = " + adamw["weight_decay"].dump() + "\n";
+         layers + recipe(adamw);
+}
+
+// A table whose rows are looked up by the labels, and a head, which may be the same.
+std::string labels_experiment(bool tied) {
+  return std::string(
+             "[precision]\ncompute = \"f64\"\n[batch]\nglobal = 6\n[data.train]\n"
+             "type = \"synthetic\"\nshape = [13]\nclasses = 5\n"
+             "[[model.layers]]\ntype = \"embedding\"\nname = \"table\"\nfrom = \"label\"\n"
+             "vocabulary = 5\nwidth = 6\n[[model.layers]]\ntype = \"linear\"\n"
+             "name = \"middle\"\nout = 6\n[[model.layers]]\ntype = \"relu\"\n"
+             "[[model.layers]]\ntype = \"linear\"\nname = \"head\"\nout = 5\nbias = false\n") +
+         (tied ? "tie = {weight = \"model.table.weight\"}\n" : "");
 }
 
 void write(const Run& run, const std::string& name, const std::vector<double>& v) {
@@ -57,14 +73,15 @@ std::vector<std::pair<std::string, std::string>> base() {
   return names;
 }
 
+// x: empty where the program does not read it.
 plait_step_result step(const Run& run, std::vector<float>& x, std::vector<int32_t>& target) {
   int64_t x_shape[2] = {6, 13}, row_shape[1] = {6};
   plait_dl_tensor dx{x.data(), {1, 0}, 2, {2, 32, 1}, x_shape, nullptr, 0};
   plait_dl_tensor dy{target.data(), {1, 0}, 1, {0, 32, 1}, row_shape, nullptr, 0};
-  const plait_feed feeds[] = {{sizeof(plait_feed), "x", &dx}, {sizeof(plait_feed), "label", &dy}};
+  const plait_feed feeds[] = {{sizeof(plait_feed), "label", &dy}, {sizeof(plait_feed), "x", &dx}};
   plait_step_result r{};
   r.struct_size = sizeof r;
-  host::check(plait_session_step(run.session(), feeds, 2, &r));
+  host::check(plait_session_step(run.session(), feeds, x.empty() ? 1 : 2, &r));
   return r;
 }
 
@@ -268,6 +285,106 @@ TEST_CASE("magnitudes follow the weights that are loaded, unless they are loaded
   const Run run(experiment(json::array({dora}), adamw, load(tuned)));
   CHECK(magnitude(run) == learned);
   CHECK(learned[0] != doctest::Approx(2 * std::sqrt(11.0)).epsilon(1e-6));
+}
+
+TEST_CASE("rows of token ids follow the peft library, in a table alone and in a tied head") {
+  const GoldenFile golden("peft.safetensors");
+  json adamw, attributes;
+  const auto all_targets = golden.values("peft/target");
+  for (const std::string device : {"reference", "cpu"})
+    for (const std::string name : {"rows.table", "rows.tied"}) {
+      CAPTURE(device);
+      CAPTURE(name);
+      for (const auto& [key, text] : golden.header().metadata) {
+        if (key == "peft") adamw = json::parse(text)["adamw"];
+        if (key == name) attributes = json::parse(text);
+      }
+      adamw["weight_decay"] = 0.0;
+      const Run run("[run]\ndevice = \"" + device + "\"\n" +
+                    labels_experiment(name == "rows.tied") + toml_of(attributes["adapters"][0]) +
+                    recipe(adamw));
+      std::vector<std::pair<std::string, std::string>> base;
+      for (const std::string tensor : attributes["tensors"])
+        if (tensor.starts_with("base."))
+          base.emplace_back("model." + tensor.substr(5), name + "/" + tensor);
+      CHECK(base.size() == (name == "rows.tied" ? 3 : 4));
+      for (const auto& [own, stored] : base) write(run, own, golden.values(stored));
+      const std::string rows = "model.table.weight.token_rows.change";
+      write(run, rows, golden.values(name + "/init." + rows));
+      const auto losses = golden.values(name + "/losses"),
+                 norms = golden.values(name + "/grad_norms");
+      for (size_t i = 0; i < losses.size(); ++i) {
+        const auto at = static_cast<std::ptrdiff_t>(i) * 6;
+        std::vector<float> none;
+        std::vector<int32_t> target(all_targets.begin() + at, all_targets.begin() + at + 6);
+        const auto r = step(run, none, target);
+        CAPTURE(i);
+        CHECK(r.loss == doctest::Approx(losses[i]).epsilon(1e-12));
+        CHECK(r.grad_norm == doctest::Approx(norms[i]).epsilon(1e-12));
+      }
+      const auto expected = golden.values(name + "/final." + rows);
+      const auto found = read(run, rows, expected.size());
+      for (size_t k = 0; k < expected.size(); ++k)
+        CHECK(found[k] == doctest::Approx(expected[k]).epsilon(1e-11));
+      for (const auto& [own, stored] : base) {
+        const auto before = golden.values(stored);
+        CHECK(read(run, own, before.size()) == before);
+      }
+    }
+}
+
+TEST_CASE("ids of token rows that a table does not have") {
+  const json adamw = {{"lr", 0.01}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  for (const auto& [ids, part] :
+       std::vector<std::pair<json, std::string>>{{{1, 5},
+                                                  "contain 5, and 'model.table.weight' has "
+                                                  "the rows 0 to 4"},
+                                                 {{2, 1, 2}, "contain 2 twice"},
+                                                 {json::array(), "are none"},
+                                                 {{-1}, "ids"}}) {
+    const json entry = {{"type", "token_rows"}, {"match", {"model.table.weight"}}, {"ids", ids}};
+    const auto failure = host::failure_of(
+        [&] { const Run run(labels_experiment(false) + toml_of(entry) + recipe(adamw)); });
+    CHECK(failure.code == PLAIT_ERR_CONFIG);
+    CAPTURE(failure.text);
+    CHECK(failure.text.find(part) != std::string::npos);
+  }
+}
+
+// LoRA+ (Hayou et al. 2024): b learns 16 times as fast as a.
+TEST_CASE("groups of the optimizer give factors of an adapter rates of their own") {
+  const json adamw = {
+      {"lr", 0.001}, {"betas", {0.9, 0.999}}, {"eps", 1e-12}, {"weight_decay", 0.5}};
+  const json adapter = {{"type", "lora"}, {"match", {"model.linear2.weight"}}, {"rank", 2}};
+  const Run run(experiment(json::array({adapter}), adamw, "") +
+                "[[optimizer.groups]]\nmatch = [\"*.lora.b\"]\nlearning_rate = 0.016\n"
+                "weight_decay = 0\n");
+  const std::string a = "model.linear2.weight.lora.a", b = "model.linear2.weight.lora.b";
+  std::vector<double> a_before(22), b_before(14);
+  for (size_t i = 0; i < a_before.size(); ++i) a_before[i] = 0.1 * static_cast<double>(i % 5) + 0.1;
+  for (size_t i = 0; i < b_before.size(); ++i) b_before[i] = 0.2 - 0.1 * static_cast<double>(i % 3);
+  write(run, a, a_before);
+  write(run, b, b_before);
+  std::vector<float> x(78);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 2.5F;
+  std::vector<int32_t> target{0, 1, 2, 3, 4, 0};
+  step(run, x, target);
+  const auto a_after = read(run, a, 22), b_after = read(run, b, 14);
+  // AdamW's first step moves what has a gradient by the rate, and decays by rate * 0.5 * w.
+  size_t moved = 0;
+  for (size_t i = 0; i < a_after.size(); ++i) {
+    const double change = a_after[i] - a_before[i] * (1 - 0.001 * 0.5);
+    CHECK((change == doctest::Approx(0) || std::abs(change) == doctest::Approx(0.001)));
+    moved += std::abs(change) > 0.0005;
+  }
+  CHECK(moved > 0);
+  moved = 0;
+  for (size_t i = 0; i < b_after.size(); ++i) {
+    const double change = b_after[i] - b_before[i];
+    CHECK((change == doctest::Approx(0) || std::abs(change) == doctest::Approx(0.016)));
+    moved += std::abs(change) > 0.008;
+  }
+  CHECK(moved > 0);
 }
 
 TEST_CASE("patterns that match nothing are problems of their keys") {
