@@ -22,7 +22,8 @@ plait_error* build_layer(plait_builder* b, const plait_options* o, const plait_v
                          plait_value* out) {
   double scale = 0;
   if (plait_error* e = o->table->get_real(o, "scale", &scale)) return e;
-  plait_parameter p{sizeof p, "weight", {PLAIT_F32, 1, {4}}, PLAIT_INIT_NORMAL, 0, 0, scale, 1};
+  plait_parameter p{sizeof p, "weight", {PLAIT_F32, 1, {4}}, PLAIT_INIT_NORMAL, 0, 0, scale, 1,
+                    0,        0};
   plait_value w = 0, product = 0;
   if (plait_error* e = b->table->parameter(b, &p, &w)) return e;
   if (plait_error* e = apply(b, "mul", {in[0], w}, &product)) return e;

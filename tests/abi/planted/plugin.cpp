@@ -116,7 +116,7 @@ constexpr plait::BuildMany three_values = many_values<3>;
 // A parameter as layers ask for one, and the change that a row makes to it.
 template <class Change>
 plait_error* parameter(plait_builder* b, const plait_value* in, plait_value* out, Change&& change) {
-  plait_parameter p{sizeof p, "weight", {PLAIT_F32, 1, {4}}, PLAIT_INIT_CONSTANT, 0, 1, 0, 1};
+  plait_parameter p{sizeof p, "weight", {PLAIT_F32, 1, {4}}, PLAIT_INIT_CONSTANT, 0, 1, 0, 1, 0, 0};
   change(p);
   plait_value w = 0;
   if (plait_error* e = b->table->parameter(b, &p, &w)) return e;
