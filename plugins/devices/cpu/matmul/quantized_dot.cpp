@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kPart = 1024;  // weights that become f32 on their way to bf16
 
-// Columns of C at a time: so many that their weights, as bf16, stay in the second-level cache. Whole
-// blocks of weights, wherever these begin.
+// Columns of C at a time: so many that their weights, as bf16, stay in the second-level cache.
+// Whole blocks of weights, wherever these begin.
 int64_t columns_at_once(const QuantizedDesc& d) {
   constexpr int64_t kMultiple = kit::kNf4Block;
   const int64_t fit =
