@@ -31,6 +31,17 @@ const config::ModelConfig& model_of(const plait_experiment& experiment) {
   return models[0];
 }
 
+// A checkpoint of what was trained lacks the rest of the model.
+void check_complete(const checkpoint::Checkpoint& from, const checkpoint::TensorMap& map,
+                    const std::string& model) {
+  for (const checkpoint::BaseRecord& base : from.state().bases)
+    for (const std::string& name : base.parameters)
+      if (starts_with(name, model + ".") && map.parameters.contains(name.substr(model.size() + 1)))
+        fail_config("[export] '" + from.path() + "' holds what was trained, and not '" +
+                    printable(name) + "', which is in '" + printable(base.path) +
+                    "'; export a checkpoint of a run with checkpoint.save = \"all\"");
+}
+
 Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_options& o,
                  const checkpoint::Checkpoint& from, const std::string& out) {
   std::vector<std::string> rules;
@@ -52,6 +63,7 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
   if (o.dtype == 0) types = format::types_of_source(state->files, model, from, state->log);
   format::Description made =
       format::Format(item, shared_registry(state)).write(format::model_json(model, from, types));
+  check_complete(from, made.map, model.name);
   return {checkpoint::export_by_map(from, made.map, model.name, types), std::move(made.files),
           made.map.weights};
 }

@@ -1,4 +1,4 @@
-"""Adapters in files: those of the library PEFT in and out, weights of their own, checkpoints of what was trained."""
+"""Adapters in files: those of the library PEFT in and out, checkpoints of what was trained."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ import unittest
 from support import ROOT, TINY, RankCase
 
 GOLDEN = ROOT / "tests/golden"
-TEXT = "it is a truth universally acknowledged that an adapter in possession of a good base must be in want of a run. " * 8
+TEXT = "it is a truth that an adapter in possession of a base must be in want of a run. " * 10
 LORA = """
 [[model.adapters]]
 type = "lora"
@@ -24,20 +24,21 @@ class Files(RankCase):
         self.expect(0, "import", "hf", GOLDEN / "hf/gpt2", "base")
 
     def import_peft(self, name, out, *options):
-        return self.expect(0, "import", "peft", GOLDEN / "peft" / name, out, "--option", "base=base",
-                           *options)
+        return self.expect(0, "import", "peft", GOLDEN / "peft" / name, out, "--option",
+                           "base=base", *options)
 
     def generated(self, experiment, *words):
-        done = self.expect(0, "generate", experiment, "--ids", "1,2,3", "--temperature", "0", "--max-tokens",
-                           "8", "--length", "32", "--json", *words)
+        done = self.expect(0, "generate", experiment, "--ids", "1,2,3", "--temperature", "0",
+                           "--max-tokens", "8", "--length", "32", "--json", *words)
         return done.event("sequence")["ids"]
 
     def trained(self, experiment, *overrides):
         self.write("t.txt", TEXT)
-        self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=t.txt", "--out",
-                    "train", "--yes")
+        self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option",
+                    "path=t.txt", "--out", "train", "--yes")
         self.expect(0, "run", experiment, "--data", ".", "--run-dir", "run", "-q", "run.steps=3",
-                    "batch.global=2", "data.train.length=16", "optimizer.learning_rate=0.01", *overrides)
+                    "batch.global=2", "data.train.length=16", "optimizer.learning_rate=0.01",
+                    *overrides)
 
     def test_there_and_back(self):
         done = self.import_peft("gpt2_lora", "in")
@@ -67,24 +68,35 @@ class Files(RankCase):
         self.assertIn('on = "input"', text)
         # Another name is another parameter.
         self.write("in/other.toml", text.replace('name = "poet"', 'name = "other"'))
-        self.fails(1, ("generate", "in/other.toml", "--ids", "1", "--max-tokens", "1", "--length", "32"),
-                   "in/weights.map.json' (model.adapters[", "has no tensor 'model.h0.",
-                   "name the adapter as it was named there")
+        self.fails(
+            1, ("generate", "in/other.toml", "--ids", "1", "--max-tokens", "1", "--length", "32"),
+            "in/weights.map.json' (model.adapters[", "has no tensor 'model.h0.",
+            "name the adapter as it was named there")
 
     def test_weights_of_an_adapter_from_a_run(self):
         self.import_peft("gpt2_lora", "in")
         self.trained("in/experiment.toml", "checkpoint.save=trained")
         ids = self.generated("in/experiment.toml", "--checkpoint", "run")
         text = (self.folder / "in/experiment.toml").read_text()
-        self.write("in/tuned.toml", text.replace('load = "weights.map.json"', f'load = "{self.folder}/run"'))
+        self.write("in/tuned.toml",
+                   text.replace('load = "weights.map.json"', f'load = "{self.folder}/run"'))
         self.assertEqual(self.generated("in/tuned.toml"), ids)
+
+    def test_a_format_does_not_write_a_part_of_a_model(self):
+        self.trained("base/experiment.toml", 'model.train=["model.h1.*"]',
+                     "checkpoint.save=trained")
+        self.fails(2, ("export", "hf", "run", "no"),
+                   "holds what was trained, and not 'model.embed.weight'",
+                   'checkpoint.save = "all"')
+        self.assertFalse((self.folder / "no").exists())
 
     def test_unknown_keys_are_a_warning(self):
         shutil.copytree(GOLDEN / "peft/gpt2_ia3", self.folder / "peft")
         path = self.folder / "peft/adapter_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"of_tomorrow": 1}))
         done = self.expect(0, "import", "peft", "peft", "in", "--option", "base=base")
-        self.assertIn("has keys that are not known and have no effect here: 'of_tomorrow'", done.err)
+        self.assertIn("has keys that are not known and have no effect here: 'of_tomorrow'",
+                      done.err)
 
 
 class TrainedAlone(RankCase):
@@ -97,8 +109,8 @@ class TrainedAlone(RankCase):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=5")
 
     def run_lora(self, *words):
-        return self.expect(0, "run", "lora.toml", "model.load=base", "checkpoint.save=trained", "--run-dir",
-                           "run", *words)
+        return self.expect(0, "run", "lora.toml", "model.load=base", "checkpoint.save=trained",
+                           "--run-dir", "run", *words)
 
     def tensors(self, run):
         checkpoint = next((self.folder / run / "ckpt").glob("step-*"))
@@ -106,8 +118,14 @@ class TrainedAlone(RankCase):
 
     def losses(self, run):
         """Of each step; behind the last one of a run there is an evaluation."""
-        lines = [json.loads(line) for line in (self.folder / run / "metrics.ndjson").read_text().splitlines()]
-        return {line["step"]: line["loss"] for line in reversed(lines) if "loss" in line and "step" in line}
+        lines = [
+            json.loads(line)
+            for line in (self.folder / run / "metrics.ndjson").read_text().splitlines()
+        ]
+        return {
+            line["step"]: line["loss"]
+            for line in reversed(lines) if "loss" in line and "step" in line
+        }
 
     def test_holds_what_was_trained_and_names_its_base(self):
         self.run_lora("-q", "run.steps=4")
@@ -130,27 +148,32 @@ class TrainedAlone(RankCase):
         one, resumed = (self.losses(run) for run in ("one", "run"))
         self.assertEqual(sorted(one), list(range(1, 9)))
         self.assertEqual(one, resumed)
-        self.assertEqual(self.expect(0, "eval", "one").out.split("loss")[1:],
-                         self.expect(0, "eval", "run").out.split("loss")[1:])
+        self.assertEqual(
+            self.expect(0, "eval", "one").out.split("loss")[1:],
+            self.expect(0, "eval", "run").out.split("loss")[1:])
 
     def test_layouts(self):
         """Replicas that share it all, and another layout that resumes."""
-        self.run_lora("-q", "run.steps=4", "topology.data=2", "topology.zero=3", "topology.backend=shm")
+        self.run_lora("-q", "run.steps=4", "topology.data=2", "topology.zero=3",
+                      "topology.backend=shm")
         self.assertEqual(len(self.tensors("run")["tensors"]), 12)
         self.run_lora("-q", "run.steps=6", "--resume", "must")
 
     def test_a_base_that_is_gone_or_another_one(self):
         self.run_lora("-q", "run.steps=4")
-        self.fails(2, ("run", "lora.toml", "model.load=nowhere", "--run-dir", "run", "--resume", "must",
-                       "run.steps=6"), "model.load names 'nowhere', which does not exist")
-        self.fails(2, ("eval", "lora.toml", "--checkpoint", "run"), "holds what was trained, beside the weights",
+        self.fails(2, ("run", "lora.toml", "model.load=nowhere", "--run-dir", "run", "--resume",
+                       "must", "run.steps=6"), "model.load names 'nowhere', which does not exist")
+        self.fails(2, ("eval", "lora.toml", "--checkpoint", "run"),
+                   "holds what was trained, beside the weights",
                    "model.load names none; set model.load to these weights")
         self.expect(0, "run", "t.toml", "--run-dir", "other", "-q", "run.steps=6")
-        self.fails(2, ("eval", "lora.toml", "model.load=other", "--checkpoint", "run"), "with the hash ",
+        self.fails(2, ("eval", "lora.toml", "model.load=other", "--checkpoint", "run"),
+                   "with the hash ",
                    "other weights; set model.load to those that it was trained beside")
-        self.fails(2, ("run", "lora.toml", "checkpoint.save=trained"), "model.load: names no weights",
-                   "set checkpoint.save = \"all\"")
-        self.fails(1, ("run", "t.toml", "model.load=run", "run.steps=1"), "it holds what was trained beside")
+        self.fails(2, ("run", "lora.toml", "checkpoint.save=trained"),
+                   "model.load: names no weights", "set checkpoint.save = \"all\"")
+        self.fails(1, ("run", "t.toml", "model.load=run", "run.steps=1"),
+                   "it holds what was trained beside")
 
 
 if __name__ == "__main__":

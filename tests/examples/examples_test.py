@@ -150,12 +150,16 @@ class Examples(unittest.TestCase):
         (gpt2 / "input.txt").write_text((folder / "sea.txt").read_text() * 20)
         size = byte_tokenizer(gpt2 / "gpt2", ["t h", "th e", "\u0120 the"])
         call = lambda *words: self.call(plait, *words, cwd=folder.parent)
-        call("data", "tokenize", "gpt2/input.txt", "--tokenizer", "gpt2/gpt2", "--append-eod", "--out", "gpt2/train")
-        tiny = [f"model.layers[{i}].{key}={value}" for i, key, value in
-                ((0, "vocabulary", size), (0, "width", 32), (1, "length", 128), (2, "repeat", 2), (2, "heads", 4), (4, "out", size))]
+        call("data", "tokenize", "gpt2/input.txt", "--tokenizer", "gpt2/gpt2", "--append-eod",
+             "--out", "gpt2/train")
+        tiny = [
+            f"model.layers[{i}].{key}={value}"
+            for i, key, value in ((0, "vocabulary", size), (0, "width", 32), (1, "length", 128),
+                                  (2, "repeat", 2), (2, "heads", 4), (4, "out", size))
+        ]
         tiny += [f"{key}.length=64" for key in ("data.train", "data.eval", "generate")]
-        base = self.plait(folder, "run", "gpt2", *tiny, "run.steps=3", "batch.global=4", "optimizer.schedule.warmup_steps=0",
-                          "--data", "gpt2")
+        base = self.plait(folder, "run", "gpt2", *tiny, "run.steps=3", "batch.global=4",
+                          "optimizer.schedule.warmup_steps=0", "--data", "gpt2")
         call("export", "hf", base["run_dir"], "lora_model")
         for path in (gpt2 / "gpt2").iterdir():
             shutil.copy(path, folder.parent / "lora_model")
@@ -164,16 +168,19 @@ class Examples(unittest.TestCase):
         shutil.copy(folder / "lora.toml", folder.parent / "base")
         answers = {}
         for voice in ("sea", "law"):
-            call("data", "tokenize", f"lora/{voice}.txt", "--tokenizer", "base", "--append-eod", "--out", voice)
-            done = self.plait(folder, "run", "base/lora.toml", "--data", ".", f"data.train.path={voice}.bin", f"run.name={voice}",
-                              "run.steps=40")
+            call("data", "tokenize", f"lora/{voice}.txt", "--tokenizer", "base", "--append-eod",
+                 "--out", voice)
+            done = self.plait(folder, "run", "base/lora.toml", "--data", ".",
+                              f"data.train.path={voice}.bin", f"run.name={voice}", "run.steps=40")
             words = ("--prompt", "Tell me", "--max-tokens", "24", "--temperature", "0")
-            answers[voice] = call("generate", "base/lora.toml", "--checkpoint", done["run_dir"], *words)
+            answers[voice] = call("generate", "base/lora.toml", "--checkpoint", done["run_dir"],
+                                  *words)
             call("export", "peft", done["run_dir"], f"{voice}-adapter")
             self.assertEqual(sorted(p.name for p in (folder.parent / f"{voice}-adapter").iterdir()),
                              ["adapter_config.json", "adapter_model.safetensors"])
             call("import", "peft", f"{voice}-adapter", f"{voice}-again", "--option", "base=base")
-            self.assertEqual(call("generate", f"{voice}-again/experiment.toml", *words), answers[voice])
+            self.assertEqual(call("generate", f"{voice}-again/experiment.toml", *words),
+                             answers[voice])
         self.assertNotEqual(*answers.values())
 
     def test_mnist_torchrun(self):

@@ -2,11 +2,12 @@
 
     python check_peft.py PLAIT [--models N] [--seed S]        needs requirements_peft.txt
 
-Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors by pattern, rank-stabilised
-or not, on products, the embedding and the head; or IA3) is drawn and saved by the library. plait imports
-both: all logits must be those of the library in float64 to 1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some steps, and one of its own on q
-and v, and exports them: the library loads each with nothing missing and nothing unexpected, and its logits must be
-those of plait to 1e-5 of the largest one.
+Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors
+by pattern, rank-stabilised or not, on products, the embedding and the head; or IA3) is drawn and
+saved by the library. plait imports both: all logits must be those of the library in float64 to
+1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some
+steps, and one of its own on q and v, and exports them: the library loads each with nothing missing
+and nothing unexpected, and its logits must be those of plait to 1e-5 of the largest one.
 """
 
 import argparse
@@ -46,13 +47,25 @@ def adapter_of(family, r, tied):
     chosen = r.sample(names, r.randrange(1, len(names) + 1)) + r.choice([[], [last]])
     common = dict(task_type="CAUSAL_LM", fan_in_fan_out=family == "gpt2")
     if r.random() < 0.3:
-        return IA3Config(target_modules=chosen, feedforward_modules=[n for n in chosen if n == last], **common)
+        return IA3Config(target_modules=chosen,
+                         feedforward_modules=[n for n in chosen if n == last],
+                         **common)
     patterned = r.choice(chosen)
     # A tied head would be changed with the embedding that it shares.
-    more = r.choice([[], ["wte" if family == "gpt2" else "embed_tokens"], [] if tied else ["lm_head"]])
-    return LoraConfig(target_modules=chosen + more, r=r.choice([1, 2, 4]), lora_alpha=r.choice([1, 3, 8]),
-                      use_rslora=r.random() < 0.5, lora_dropout=r.choice([0.0, 0.1]),
-                      rank_pattern=r.choice([{}, {patterned: 3}]), alpha_pattern=r.choice([{}, {patterned: 7}]), **common)
+    more = r.choice([[], ["wte" if family == "gpt2" else "embed_tokens"],
+                     [] if tied else ["lm_head"]])
+    return LoraConfig(target_modules=chosen + more,
+                      r=r.choice([1, 2, 4]),
+                      lora_alpha=r.choice([1, 3, 8]),
+                      use_rslora=r.random() < 0.5,
+                      lora_dropout=r.choice([0.0, 0.1]),
+                      rank_pattern=r.choice([{}, {
+                          patterned: 3
+                      }]),
+                      alpha_pattern=r.choice([{}, {
+                          patterned: 7
+                      }]),
+                      **common)
 
 
 def drawn(model, seed):
@@ -73,13 +86,16 @@ def predicted(abi, experiment, folder, ids, shape, *overrides):
 
 def check_export(plait, abi, experiment, name, ids, shape, folder):
     """Trains and exports; the largest error beside the library."""
-    run(folder, plait, "run", experiment, "--data", ".", "run.steps=3", "batch.global=2", f"data.train.length={T}",
-        "optimizer.learning_rate=0.02", "checkpoint.save=trained", "run.out=runs", f"run.name={name}")
+    run(folder, plait, "run", experiment, "--data", ".", "run.steps=3", "batch.global=2",
+        f"data.train.length={T}", "optimizer.learning_rate=0.02", "checkpoint.save=trained",
+        "run.out=runs", f"run.name={name}")
     path, = (folder / "runs" / name).iterdir()
     run(folder, plait, "export", "peft", path, f"{name}-out")
     n = experiment.read_text().count("[[model.adapters]]")
-    ours = predicted(abi, experiment, folder, ids, shape, *(f"model.adapters[{i}].load={path}" for i in range(n)))
-    base = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32,
+    ours = predicted(abi, experiment, folder, ids, shape,
+                     *(f"model.adapters[{i}].load={path}" for i in range(n)))
+    base = transformers.AutoModelForCausalLM.from_pretrained(folder / "model",
+                                                             dtype=torch.float32,
                                                              attn_implementation="eager")
     with warnings.catch_warnings():  # of keys that are missing
         warnings.filterwarnings("error", message=".*(missing|unexpected).*")
@@ -97,7 +113,8 @@ def check(plait, abi, family, seed, folder):
     ids = [r.randrange(len(alphabet)) for _ in range(4 * T + 1)]
     (folder / "t.txt").write_text("".join(alphabet[i] for i in ids))
     (folder / "alphabet.txt").write_text(alphabet)
-    run(folder, plait, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=alphabet.txt", "--out", "train")
+    run(folder, plait, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option",
+        "path=alphabet.txt", "--out", "train")
     adapter = adapter_of(family, r, config.tie_word_embeddings)
     theirs = drawn(get_peft_model(model_of(config, seed), adapter), seed + 1).eval()
     theirs.save_pretrained(folder / "adapter")
@@ -110,8 +127,10 @@ def check(plait, abi, family, seed, folder):
     most = max(LOGITS, 4 * (rounded.double() - expected).abs().max().item())
     assert error < most, f"logits of the import are off by {error:.1e}; {adapter}"
     (folder / "in/own.toml").write_text('extends = ["experiment.toml"]\n' + OWN)
-    back = [check_export(plait, abi, folder / path, name, ids, expected.shape, folder)
-            for path, name in (("ad/experiment.toml", "trained"), ("in/own.toml", "own"))]
+    back = [
+        check_export(plait, abi, folder / path, name, ids, expected.shape, folder)
+        for path, name in (("ad/experiment.toml", "trained"), ("in/own.toml", "own"))
+    ]
     return error, max(back)
 
 
@@ -130,7 +149,8 @@ def main():
         family, seed = FAMILIES[i % len(FAMILIES)], a.seed + i
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                worst = tuple(map(max, worst, check(a.plait, abi, family, seed, pathlib.Path(scratch))))
+                worst = tuple(
+                    map(max, worst, check(a.plait, abi, family, seed, pathlib.Path(scratch))))
             except (AssertionError, SystemExit, Warning) as e:
                 faults += 1
                 print(f"{family}, seed {seed}: {e}", file=sys.stderr)

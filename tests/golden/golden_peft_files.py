@@ -3,10 +3,10 @@
     python golden_peft_files.py [--check]        needs requirements_peft.txt
 
 Writes peft/NAME/ with adapter_config.json and adapter_model.safetensors (f32, drawn values), and
-peft_files.safetensors: `NAME.logits` f32 (2,24,96), those of the model with the adapter for the batch
-`ids` of families.safetensors, computed in float64. NAME begins with the family, whose folder in hf/ is
-the base. With --check the files are made again: tensors are compared byte by byte, logits to 1e-6,
-configurations by keys and values without the version of the library.
+peft_files.safetensors: `NAME.logits` f32 (2,24,96), those of the model with the adapter for the
+batch `ids` of families.safetensors, computed in float64. NAME begins with the family, whose folder
+in hf/ is the base. With --check the files are made again: tensors are compared byte by byte, logits
+to 1e-6, configurations by keys and values without the version of the library.
 """
 
 import argparse
@@ -23,20 +23,36 @@ HERE = pathlib.Path(__file__).parent
 FILE = "peft_files.safetensors"
 CASES = {
     # One module holds q, k and v; ranks and factors by pattern; (in, out) weights.
-    "gpt2_lora": LoraConfig(target_modules=["c_attn", "c_proj"], r=4, lora_alpha=12, fan_in_fan_out=True,
-                            lora_dropout=0.1, rank_pattern={"mlp.c_proj": 2},
-                            alpha_pattern={"mlp.c_proj": 3}),
-    "gpt2_tables": LoraConfig(target_modules=["wte", "c_fc"], r=3, lora_alpha=5,
-                              fan_in_fan_out=True, use_rslora=True),
-    "llama_lora": LoraConfig(target_modules=["q_proj", "v_proj", "down_proj", "lm_head"], r=2,
-                             lora_alpha=7, use_rslora=True),
+    "gpt2_lora":
+    LoraConfig(target_modules=["c_attn", "c_proj"],
+               r=4,
+               lora_alpha=12,
+               fan_in_fan_out=True,
+               lora_dropout=0.1,
+               rank_pattern={"mlp.c_proj": 2},
+               alpha_pattern={"mlp.c_proj": 3}),
+    "gpt2_tables":
+    LoraConfig(target_modules=["wte", "c_fc"],
+               r=3,
+               lora_alpha=5,
+               fan_in_fan_out=True,
+               use_rslora=True),
+    "llama_lora":
+    LoraConfig(target_modules=["q_proj", "v_proj", "down_proj", "lm_head"],
+               r=2,
+               lora_alpha=7,
+               use_rslora=True),
     # One block alone, chosen by a regular expression.
-    "qwen3_lora": LoraConfig(target_modules=r".*layers\.1\.(self_attn\.[qk]_proj|mlp\.up_proj)", r=2),
-    "phi3_lora": LoraConfig(target_modules=["qkv_proj", "gate_up_proj", "o_proj"], r=3),
-    "llama_ia3": IA3Config(target_modules=["k_proj", "v_proj", "down_proj"],
-                           feedforward_modules=["down_proj"]),
-    "gpt2_ia3": IA3Config(target_modules=["c_attn", "mlp.c_proj"], feedforward_modules=["mlp.c_proj"],
-                          fan_in_fan_out=True),
+    "qwen3_lora":
+    LoraConfig(target_modules=r".*layers\.1\.(self_attn\.[qk]_proj|mlp\.up_proj)", r=2),
+    "phi3_lora":
+    LoraConfig(target_modules=["qkv_proj", "gate_up_proj", "o_proj"], r=3),
+    "llama_ia3":
+    IA3Config(target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"]),
+    "gpt2_ia3":
+    IA3Config(target_modules=["c_attn", "mlp.c_proj"],
+              feedforward_modules=["mlp.c_proj"],
+              fan_in_fan_out=True),
 }
 
 
@@ -83,7 +99,8 @@ def without_version(path):
 def check(made):
     for name in CASES:
         new, old = made / "peft" / name, HERE / "peft" / name
-        assert without_version(new / "adapter_config.json") == without_version(old / "adapter_config.json"), name
+        assert without_version(new / "adapter_config.json") == without_version(
+            old / "adapter_config.json"), name
         weights = "adapter_model.safetensors"
         assert (new / weights).read_bytes() == (old / weights).read_bytes(), name
     new, old = load_file(made / FILE), load_file(HERE / FILE)

@@ -26,6 +26,7 @@ Manifest sample() {
   m.state.lineage_from = 500;
   m.commit = 9;
   m.state.extra = "{\"z\":1,\"a\":[0.1,\"x\"]}";
+  m.state.bases = {{"model", "/base", {7, 8}, {"model.a", "model.b"}}};
   m.files = {{"model.safetensors", 123, {1, 2}}};
   m.tensors = {{"w",
                 PLAIT_F32,
@@ -77,6 +78,10 @@ TEST_CASE("a manifest is read back as it was written, byte by byte") {
   CHECK(m.state.cursors.at("train") == 12);
   CHECK(m.state.settings == sample().state.settings);
   CHECK(m.state.extra == "{\"z\":1,\"a\":[0.1,\"x\"]}");
+  REQUIRE(m.state.bases.size() == 1);
+  CHECK(m.state.bases[0].path == "/base");
+  CHECK(m.state.bases[0].hash == plait::Hash128{7, 8});
+  CHECK(m.state.bases[0].parameters == std::vector<std::string>{"model.a", "model.b"});
   REQUIRE(m.find("w"));
   CHECK(m.find("w")->slices[1].offset == std::vector<int64_t>{2, 0});
   CHECK(m.find("w")->slices[1].hash == plait::Hash128{5, 6});
@@ -123,6 +128,8 @@ TEST_CASE("manifests that make no sense are refused by key") {
   CHECK(refusal("\"extra\": {", "\"extra\": 1, \"e\": {").find("'extra.' ") != std::string::npos);
   CHECK(refusal("\"world\": {", "\"world\": 1, \"w\": {").find("must be an object") !=
         std::string::npos);
+  CHECK(refusal("\"path\": \"/base\"", "\"path\": 1").find("'bases[].path'") != std::string::npos);
+  CHECK(refusal("\"bases\": [", "\"bases\": 1, \"b\": [").find("'bases'") != std::string::npos);
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "{\"a\":";
   deep += "1" + std::string(100, '}');
