@@ -7,7 +7,7 @@ by pattern, rank-stabilised or not, on products, the embedding and the head; or 
 saved by the library. plait imports both: all logits must be those of the library in float64 to
 1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some
 steps, and one of its own on q and v, and exports them: the library loads each with nothing missing
-and nothing unexpected, and its logits must be those of plait to 1e-5 of the largest one.
+and nothing unexpected, and its logits must be those of plait likewise, to 1e-5 of the largest one.
 """
 
 import argparse
@@ -99,9 +99,14 @@ def check_export(plait, abi, experiment, name, ids, shape, folder):
                                                              attn_implementation="eager")
     with warnings.catch_warnings():  # of keys that are missing
         warnings.filterwarnings("error", message=".*(missing|unexpected).*")
-        theirs = logits_of(PeftModel.from_pretrained(base, folder / f"{name}-out").eval(), ids)
-    error = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-    assert error < BACK, f"{name}: logits of the export are off by {error:.1e} of the largest"
+        tuned = PeftModel.from_pretrained(base, folder / f"{name}-out").eval()
+    rounded = logits_of(tuned, ids)
+    exact = logits_of(tuned.double(), ids)
+    largest = exact.abs().max().item()
+    error = (ours.double() - exact).abs().max().item() / largest
+    most = max(BACK, 4 * (rounded.double() - exact).abs().max().item() / largest)
+    assert error < most, (f"{name}: logits of the export are off by {error:.1e} of the largest, "
+                          f"expected less than {most:.1e}")
     return error
 
 
