@@ -13,11 +13,15 @@ using namespace plait::capi;
 
 namespace {
 
-// The experiment of the models alone.
+// The experiment of the models alone, whose checkpoint is complete: it needs no base.
 config::Experiment without_adapters(const plan::Plan& plan) {
   config::Experiment e = plan.experiment;
+  for (auto& [path, keys] : e.sections)
+    if (path == "checkpoint") keys.set_text("save", "all", keys.origin("save"));
   for (config::ModelConfig& model : e.models) {
     model.adapters.clear();
+    model.keys.set_text("load", "", model.keys.origin("load"));
+    model.keys.set_texts("load_names", {}, model.keys.origin("load_names"));
     if (!model.optimizer) continue;
     std::vector<std::string> names;
     for (const plan::Parameter& p : plan.parameters)

@@ -280,7 +280,8 @@ void OptionSet::set_real(std::string_view name, double value, Origin origin) {
   change(name, PLAIT_OPT_REAL, std::move(origin)).real = value;
 }
 void OptionSet::set_text(std::string_view name, std::string value, Origin origin) {
-  change(name, PLAIT_OPT_TEXT, std::move(origin)).text = std::move(value);
+  OptionValue& changed = change(name, PLAIT_OPT_TEXT, std::move(origin));
+  changed.text = changed.given_text = std::move(value);
 }
 void OptionSet::set_texts(std::string_view name, std::vector<std::string> values, Origin origin) {
   change(name, PLAIT_OPT_TEXTS, std::move(origin)).texts = std::move(values);

@@ -154,7 +154,9 @@ std::string merge_target(PlanDraft& plan, const AdaptedTarget& t, ParameterProgr
   if (new_bias != own_bias && !t.bias_reader.empty()) return shared(t, t.bias, t.bias_reader);
   write(weight, own_weight, new_weight);
   write(bias, own_bias, new_bias);
-  if (weight && weight->held_by(plan.at.pipeline)) into.add(std::move(rule));
+  if (!rule.is_together())
+    return "'" + t.name + "' cannot be merged: its weight and its adapters lie in different stages";
+  if (rule.is_held()) into.add(std::move(rule));
   return {};
 }
 
@@ -188,8 +190,11 @@ EntryPoint write_start(const EntryPointSource& from, const config::ModelConfig& 
       if (own->name != adapter.name) continue;
       ParameterRule rule(plan, "start " + t.name, ParameterRule::Work::kRepeated);
       AdapterRule(plan, rule, t, *own).start();
-      const Parameter* weight = plan.parameter(t.weight);
-      if (weight && weight->held_by(plan.at.pipeline)) program.add(std::move(rule));
+      if (!rule.is_together())
+        fail_config("[plan] adapter '" + adapter.name + "' (" + adapter.path + "): '" + t.name +
+                    "' and the adapter lie in different stages, so that no rank can compute its "
+                    "initial values; use topology.pipeline = 1");
+      if (rule.is_held()) program.add(std::move(rule));
     }
   }
   if (!program.empty()) entry.launches = {{program.finish(), 0, -1, -1}};

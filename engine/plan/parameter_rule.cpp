@@ -41,6 +41,20 @@ const Parameter* ParameterRule::parameter_of(ValueId v) const {
   return nullptr;
 }
 
+bool ParameterRule::is_together() const {
+  const auto same = [&](const auto& use) {
+    return use.parameter->holders == reads_.front().parameter->holders;
+  };
+  return reads_.empty() || (std::all_of(reads_.begin(), reads_.end(), same) &&
+                            std::all_of(writes_.begin(), writes_.end(), same));
+}
+
+bool ParameterRule::is_held() const {
+  const auto held = [&](const auto& use) { return use.parameter->held_by(plan_.at.pipeline); };
+  return std::all_of(reads_.begin(), reads_.end(), held) &&
+         std::all_of(writes_.begin(), writes_.end(), held);
+}
+
 std::vector<ValueId> ParameterRule::shard_graph(
     PlanDraft& plan, const Graph& whole, const std::vector<program::RequestedValue>& requested) {
   const Mesh mesh = mesh_of(plan);

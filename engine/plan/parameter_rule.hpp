@@ -33,6 +33,9 @@ class ParameterRule {
   const Parameter* parameter_of(program::ValueId v) const;
   // What the parameter becomes: of its dims.
   void write(const Parameter& p, program::ValueId v) { writes_.push_back({&p, v}); }
+  // Whether the same pipeline ranks hold all that it reads and writes, and whether this one does.
+  bool is_together() const;
+  bool is_held() const;
 
  private:
   friend class ParameterProgram;

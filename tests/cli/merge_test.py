@@ -1,6 +1,7 @@
 """plait merge: a checkpoint of the model alone, which evaluates as the model with its adapters did."""
 
 import json
+import shutil
 import unittest
 
 from support import TINY, RankCase
@@ -56,6 +57,16 @@ class Merge(RankCase):
         self.assertEqual(self.evaluated("run")["loss"], before["loss"])
         self.expect(0, "run", "lora.toml", "model.load=new/alone", "run.steps=1", "--run-dir", "more")
         self.assertFalse(list(self.folder.glob("new/.*")))
+
+    def test_of_a_checkpoint_that_needs_its_base(self):
+        self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=2")
+        self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=20",
+                    "model.load=base", "checkpoint.save=trained")
+        before = self.evaluated("run")
+        self.expect(0, "merge", "run", "--to", "alone")
+        shutil.rmtree(self.folder / "base")
+        after = self.evaluated("alone")
+        self.assertAlmostEqual(after["loss"], before["loss"], delta=1e-5 * before["loss"])
 
     def test_a_run_of_several_ranks(self):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=5", "topology.tensor=2",

@@ -173,9 +173,12 @@ void check_merges(const std::string& toml, const std::vector<std::string>& overr
   JobSpec job_spec{toml, {"batch.eval=8"}, {}, {}};
   job_spec.overrides.insert(job_spec.overrides.end(), overrides.begin(), overrides.end());
   Weights initial;
+  CAPTURE(job_spec.overrides.back());
   for (const Layout& layout : grids) {
     CAPTURE(layout.text());
     const auto got = run(on(job_spec, layout), layout.ranks(), train_and_merge(4));
+    for (const Outcome& o : got)  // of ranks that only miss another one, last
+      if (o.code != PLAIT_ERR_PEER) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
     for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
     if (initial.empty()) initial = got[0].initial;
     for (const Outcome& o : got) {
@@ -219,7 +222,6 @@ TEST_SUITE("adapters") {
     const std::string toml = llama_model(folder) + kMerged + kMergedTables;
     std::vector<Layout> all = layouts();
     all.insert(all.begin(), Layout{});
-    check_merges(toml, {"precision.compute=f64"}, 1e-12, all);
     const std::vector<Layout> some{{},
                                    {1, 2, 1, 3, "1f1b", 1, 2, "cheap"},
                                    {1, 1, 2, 0, "1f1b", 1, 16},
@@ -228,10 +230,10 @@ TEST_SUITE("adapters") {
     check_merges(toml, {"precision.compute=f32"}, 1e-5, some);
     check_merges(toml, {"precision.compute=bf16"}, 2e-2, some);
     check_merges(toml, {"precision.compute=bf16", "precision.split_master=true"}, 2e-2, some);
-    check_merges(toml, {"precision.compute=bf16", "precision.master=false"}, 2e-2, some);
     check_merges(toml, {"precision.compute=bf16", "precision.frozen=compute"}, 2e-2, some);
     // What is merged is rounded to the levels again; what is taken back is not.
     check_merges(toml, {"precision.frozen=nf4"}, 0.1, some);
+    check_merges(toml, {"precision.compute=f64"}, 1e-12, all);
   }
   TEST_CASE("merged into a GPT-2, whose table is also its head") {
     const Folder folder;
