@@ -9,6 +9,7 @@ import platform
 import sys
 import time
 
+import measure_adapters
 import measure_against
 import measure_comm
 import measure_fixed
@@ -32,6 +33,7 @@ FIGURES = {
     "language": measure_language.language,
     "language-start": measure_language.startup,
     "language-ranks": measure_language.two_ranks,
+    "adapters": measure_adapters.adapters,
     "tokenizing": measure_tokenizing.tokenizing,
     "generation": measure_generate.generation,
     "comm": measure_comm.comm,

@@ -50,11 +50,11 @@ def language(bench):
         bench.rounds = kept
 
 
-def torch_peers(bench, model, dtype, threads, seconds):
+def torch_peers(bench, model, dtype, threads, seconds, *more):
     if not bench.peer_python:
         return []
     shape = [word for key in ("vocabulary", "width", "layers", "heads", "batch", "length") for word in (f"--{key}", model[key])]
-    common = [*shape, "--dtype", dtype, "--threads", threads, "--seconds", seconds, "--rounds-on-input"]
+    common = [*shape, "--dtype", dtype, "--threads", threads, "--seconds", seconds, "--rounds-on-input", *more]
     plain = ["--mode", "compile", *(["--variant", "inductor"] if bench.quick else [])]
     return [Contestant(f"PyTorch {mode[1]}", bench.peer("gpt_torch.py", *common, *mode)) for mode in (["--mode", "eager"], plain)]
 

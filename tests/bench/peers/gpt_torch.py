@@ -2,12 +2,15 @@
 """Training speed of PyTorch on a GPT, tuned: prints JSON lines of tokens per second.
 
     gpt_torch.py [--vocabulary 50304] [--width 768] [--layers 12] [--heads 12] [--batch 4] [--length 256]
-                 [--dtype f32|bf16] [--mode eager|compile] [--threads 2] [--device cpu|cuda] [--rounds-on-input]
+                 [--dtype f32|bf16] [--mode eager|compile] [--threads 2] [--device cpu|cuda] [--lora RANK]
+                 [--rounds-on-input]
 
 GPT-2's shape: positions are learned, norms before attention and MLP, GELU by tanh, the head tied to the
 embedding, no dropout. Random tokens, cross-entropy, AdamW at 3e-4 on f32 parameters; bf16 through autocast.
 Attention is scaled_dot_product_attention with is_causal, the optimizer the fused one. `compile` is torch.compile
 around the model with its loss; its variants are timed, and the fastest is the one reported (`variant`).
+--lora RANK trains LoRA of the library peft on the four linear layers of each block, beside frozen weights, which are bf16
+themselves with --dtype bf16.
 With --rounds-on-input a round is run for every line read from stdin, each answered by a JSON line. `peak_mib` is the
 greatest resident memory of the process so far.
 """
@@ -33,6 +36,7 @@ def arguments():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--lora", type=int, default=0, help="rank; 0: everything is trained")
     parser.add_argument("--mode", choices=VARIANTS, default="eager")
     parser.add_argument("--variant", choices=sorted({v for m in VARIANTS.values() for v in m}))
     parser.add_argument("--seconds", type=float, default=6.0, help="per round")
@@ -83,11 +87,21 @@ def gpt(torch, o):
     return Gpt()
 
 
+def with_lora(torch, o, model):
+    import peft
+
+    if o.dtype == "bf16":
+        model = model.to(torch.bfloat16)
+    config = peft.LoraConfig(r=o.lora, lora_alpha=o.lora, target_modules=["qkv", "out", "up", "down"])
+    return peft.get_peft_model(model, config)  # factors are f32
+
+
 def runner(torch, o, variant):
     """A function that trains n steps, cycling over the batches."""
     torch.compiler.reset()
-    model = gpt(torch, o).to(o.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
+    model = gpt(torch, o)
+    model = (with_lora(torch, o, model) if o.lora else model).to(o.device)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE, fused=True)
     compiling = VARIANTS[o.mode][variant]
     forward = model if compiling is None else torch.compile(model, options=compiling)
     low = torch.autocast(o.device, dtype=torch.bfloat16) if o.dtype == "bf16" else contextlib.nullcontext()
