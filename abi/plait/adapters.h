@@ -26,11 +26,15 @@ extern "C" {
  * stay. Without PLAIT_MERGE_FINAL a copy of what the call changes is kept in host memory until
  * plait_session_unmerge(), plait_session_load() or plait_session_load_parameters(), and steps, runs
  * and profiles fail with PLAIT_ERR_STATE while it is; evaluations, predictions, generation and
- * saves work, and a save holds the merged weights. flags: 0 or PLAIT_MERGE_FINAL.
+ * saves work, and a save holds the merged weights. Where checkpoints of the run leave out the model
+ * (checkpoint.save = "trained", precision.frozen = "int8" or "nf4"), only
+ * plait_session_save_model() does: plait_session_save() then fails with PLAIT_ERR_STATE, as runs
+ * and loads do behind PLAIT_MERGE_FINAL. flags: 0 or PLAIT_MERGE_FINAL.
  * Errors: PLAIT_ERR_CONFIG when the experiment has no adapters, or one that cannot be merged, with
- * its name and the reason; PLAIT_ERR_STATE when a merge is kept already; PLAIT_ERR_MEMORY for the
- * copy; PLAIT_ERR_INVALID for other flags: the session is unchanged. PLAIT_ERR_PEER; a code of the
- * device: close the session. [thread: owner; blocks: yes] */
+ * its name and the reason; PLAIT_ERR_STATE when a merge is kept already; PLAIT_ERR_INVALID for
+ * other flags: the session is unchanged. PLAIT_ERR_MEMORY for the copy: nothing is merged; with
+ * several ranks close the session. PLAIT_ERR_PEER; a code of the device: close the session.
+ * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_merge(plait_session *session,
                                                                      uint32_t flags);
 
@@ -45,7 +49,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_unmerge(plait_ses
  * is one of the experiment without its [[model.adapters]], and without groups of its optimizer with
  * patterns that then match nothing: it can be evaluated, generate, be exported, and start another
  * run (model.load), but not be resumed.
- * Errors: as plait_session_save(). [thread: owner; blocks: yes] */
+ * Errors: PLAIT_ERR_IO, PLAIT_ERR_PEER and others, as plait_session_save(). [thread: owner; blocks:
+ * yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_model(plait_session *session,
                                                                           const char *path);
 

@@ -85,8 +85,9 @@ typedef struct plait_peft_item {
    * are to be set; the bias is 0 where there is none. Requests no parameters but those of wrap().
    * The ops run when a host merges (adapters.h), in the type of parameters.
    * NULL: the adapter cannot be merged.
-   * Errors: those of `b` unchanged; any other error says why this target cannot be merged, which
-   * the host is told when it asks for it. [thread: plan; blocks: no] */
+   * Errors: PLAIT_ERR_PLUGIN or PLAIT_ERR_MEMORY of `b`, unchanged; any other one, for instance
+   * PLAIT_ERR_UNIMPLEMENTED, says why this target cannot be merged, which the host is told when it
+   * asks for it. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *merge)(plait_builder *b, const plait_options *options,
                                                   const plait_peft_target *target,
                                                   plait_value *weight, plait_value *bias);
@@ -94,7 +95,7 @@ typedef struct plait_peft_item {
    * (PLAIT_PEFT_MAX_STARTS) and their number *n. Other parameters of the adapter keep those that
    * wrap() asked for. target->input and output are 0. The ops run once, when the weights are there,
    * unless the adapter comes from a checkpoint; and again when it has been merged.
-   * NULL: none does. Errors: as of wrap(). [thread: plan; blocks: no] */
+   * NULL: none does. Errors: PLAIT_ERR_INVALID, or one of `b`, as of wrap(). [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *start)(plait_builder *b, const plait_options *options,
                                                   const plait_peft_target *target,
                                                   plait_peft_start *starts, uint32_t *n);

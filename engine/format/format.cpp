@@ -113,8 +113,8 @@ class Collector {
     if (place->row < 0 || place->n_rows < 0 || place->n_rows > INT64_MAX - place->row)
       bad(strf("gives '%s' %lld rows from row %lld on", printable(parameter).c_str(),
                static_cast<long long>(place->n_rows), static_cast<long long>(place->row)));
-    if (place->flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN))
-      bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(), place->flags));
+    if (const uint32_t unknown = place->flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN))
+      bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(), unknown));
     if (place->row > 0 && place->n_rows == 0)
       bad("does not say how many rows '" + printable(parameter) + "' has");
     const bool transposed = (place->flags & PLAIT_PLACE_TRANSPOSED) != 0,

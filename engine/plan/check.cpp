@@ -1,4 +1,5 @@
 #include "engine/plan/check.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -205,7 +206,7 @@ void check_trained(const Plan& plan, const config::ModelConfig& model, config::P
 void check_base(const Plan& plan, const config::ModelConfig& model, config::Problems& problems) {
   if (!plan.experiment.checkpoint.only_trained() || !model.load.empty()) return;
   for (const Parameter& p : plan.parameters)
-    if (p.model == model.name && p.frozen)
+    if (p.model == model.name && !is_saved(plan, p))
       return problems.add(model.origin, model.path + ".load",
                           "names no weights, and checkpoint.save = \"trained\" leaves out the "
                           "frozen parameters, '" +

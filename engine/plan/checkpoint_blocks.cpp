@@ -10,7 +10,7 @@ namespace plait::plan {
 
 bool is_saved(const Plan& plan, const Parameter& p) {
   // What a method draws and never trains is no part of the base.
-  if (p.group >= 0 || !p.adapter.empty()) return true;
+  if (!p.frozen || !p.adapter.empty()) return true;
   return !plan.experiment.checkpoint.only_trained() && !p.is_quantized();
 }
 
@@ -60,7 +60,7 @@ void for_each_block(const Plan& plan, int32_t replica,
     const Parameter& p = plan.parameters[i];
     for (LocalBlock& h : local_parameter_blocks(plan, p, replica))
       visit(CheckpointBlock{p.name, p, p.shape, std::move(h), false,
-                            of_us(i, plan.zero == 3, p.sharded), is_saved(plan, p)});
+                            of_us(i, is_divided(plan, p), p.sharded), is_saved(plan, p)});
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];

@@ -61,6 +61,9 @@ EntryPoint write_quantize(const EntryPointSource& from) {
   PlanDraft& plan = from.plan;
   EntryPoint entry{kQuantize, "the int8 weights of generation", {}};
   if (!quantizes(plan)) return entry;
+  const bool are_numbers = std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                                       [](const Parameter& p) { return p.is_quantized(); });
+  if (plan.generation.quantized.empty() && are_numbers) return entry;  // of precision.frozen
   if (plan.generation.quantized.empty())
     fail_config(
         "[generate] generate.weights = \"int8\", but no product of model '" +

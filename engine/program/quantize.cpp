@@ -41,8 +41,7 @@ void quantize_products(Graph& g, const std::set<ValueId>& weights,
     if (!weights.contains(weight)) continue;
     const auto [rows, first] = made.try_emplace(weight);
     if (first) rows->second = rows_of(weight);
-    g.scope = op.scope;
-    g.stage = op.stage;
+    g.write_like(op);
     const ValueId y = op.def->write_quantized(g, op, rows->second);
     Op by = g.remove(static_cast<size_t>(g.value(y).producer));
     by.out = op.out;

@@ -5,6 +5,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/block_access.hpp"
@@ -39,13 +40,31 @@ void Adapters::check_not_kept(const char* call) const {
              "plait_session_unmerge() first, or merge with PLAIT_MERGE_FINAL, which keeps none");
 }
 
+void Adapters::check_base(const char* call) const {
+  if (changed_base_)
+    fail(PLAIT_ERR_STATE,
+         std::string("[session] ") + call +
+             ": a merge has changed frozen weights, which checkpoints of this run leave out "
+             "(checkpoint.save = \"trained\", or precision.frozen); write the model with "
+             "plait_session_save_model(), and open a session of it");
+}
+
+void Adapters::drop() {
+  if (!merged_) return check_base("load");
+  c_.on_all_ranks("unmerging adapters", [&] {
+    put_back();
+    forget();
+  });
+}
+
 bool Adapters::changes(size_t i) const {
   const std::vector<size_t>& merged = c_.plan.adapters.merged;
   return !c_.plan.parameters[i].adapter.empty() ||
          std::find(merged.begin(), merged.end(), i) != merged.end();
 }
 
-void Adapters::keep() {
+void Adapters::keep() try {
+  kept_.clear();
   for (size_t i = 0; i < c_.plan.parameters.size(); ++i) {
     if (!changes(i)) continue;
     const plan::Parameter& p = c_.plan.parameters[i];
@@ -57,6 +76,9 @@ void Adapters::keep() {
       read_block(c_.executor, held, 0, n, kept_.back().second.data());
     }
   }
+} catch (...) {
+  kept_.clear();
+  throw;
 }
 
 void Adapters::put_back() {
@@ -68,10 +90,12 @@ void Adapters::put_back() {
 void Adapters::merge(bool kept) {
   check_can_merge();
   steps_.drain();
+  if (kept)
+    c_.on_all_ranks("keeping a copy for unmerge", [&] {
+      c_.executor.sync();
+      keep();
+    });
   c_.on_all_ranks("merging adapters", [&] {
-    kept_.clear();
-    c_.executor.sync();
-    if (kept) keep();
     c_.state.modified();
     c_.parameters_changed();
     if (const plan::EntryPoint* entry = c_.plan.find_entry_point(plan::kMergeAdapters))
@@ -81,6 +105,10 @@ void Adapters::merge(bool kept) {
       if (!p.adapter.empty()) parameters_.draw(p);
     start([](const auto&) { return true; });
     merged_ = kept;
+    const std::vector<size_t>& changed = c_.plan.adapters.merged;
+    changed_base_ = std::any_of(changed.begin(), changed.end(), [&](size_t i) {
+      return !plan::is_saved(c_.plan, c_.plan.parameters[i]);
+    });
   });
 }
 

@@ -32,8 +32,11 @@ class Adapters {
   // Before `call`, which changes what unmerge() would put back. Errors: PLAIT_ERR_STATE while a
   // merge is kept.
   void check_not_kept(const char* call) const;
-  // All parameters are replaced: nothing is left to take back.
-  void forget() { kept_.clear(), merged_ = false; }
+  // Before `call`, which saves, or loads parameters beside weights of the model: checkpoints of this
+  // run may leave out what a merge has changed. Errors: PLAIT_ERR_STATE where they do.
+  void check_base(const char* call) const;
+  // Before parameters are loaded, maybe not all: what a kept merge has changed is put back.
+  void drop();
 
  private:
   void check_can_merge() const;
@@ -44,7 +47,10 @@ class Adapters {
   SessionContext& c_;
   StepRunner& steps_;
   Parameters& parameters_;
-  bool merged_ = false;  // and kept
+  void forget() { kept_.clear(), merged_ = changed_base_ = false; }
+
+  bool merged_ = false;        // and kept
+  bool changed_base_ = false;  // parameters are merged that no checkpoint holds
   std::vector<std::pair<plan::LocalBlock, std::vector<char>>> kept_;
 };
 

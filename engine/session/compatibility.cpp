@@ -71,7 +71,20 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
   const std::string way_out = "; use the saved model, or start a new run";
   for (const plan::Parameter& p : plan.parameters) {
     const checkpoint::TensorRecord* t = c.find(p.name);
-    if (!t && (in_base(c.state(), p.name) || p.is_quantized())) continue;
+    if (!t && in_base(c.state(), p.name)) continue;
+    const auto model =
+        std::find_if(plan.experiment.models.begin(), plan.experiment.models.end(),
+                     [&](const config::ModelConfig& m) { return m.name == p.model; });
+    if (!t && p.is_quantized() && model->load.empty()) {
+      const auto seed = static_cast<uint64_t>(plan.experiment.run.seed);
+      if (c.state().seed != seed)
+        fail_config(
+            strf("[session] '%s' leaves out frozen weights that were drawn with run.seed = "
+                 "%lu, '%s' among them, and run.seed is %lu; set it to the same",
+                 c.path().c_str(), static_cast<unsigned long>(c.state().seed), p.name.c_str(),
+                 static_cast<unsigned long>(seed)));
+      continue;
+    }
     if (!t) {
       std::vector<std::string> names;
       for (const auto& one : c.tensors()) names.push_back(one.name);

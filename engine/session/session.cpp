@@ -137,6 +137,7 @@ StepResult Session::step(const std::vector<HostField>& fields) {
 }
 StepResult Session::run() {
   parts_->adapters.check_not_kept("run");
+  parts_->adapters.check_base("run");
   return Trainer(*parts_).run();
 }
 
@@ -164,18 +165,21 @@ Profile Session::profile(const ProfileSettings& settings) {
 }
 void Session::cancel() { parts_->context.cancelled.store(true, std::memory_order_relaxed); }
 
-std::string Session::save(const std::string& path) { return parts_->checkpoints.save(path); }
+std::string Session::save(const std::string& path) {
+  parts_->adapters.check_base("save");
+  return parts_->checkpoints.save(path);
+}
 std::string Session::save_model(const std::string& folder, const std::string& experiment) {
   return parts_->checkpoints.save_model(folder, experiment);
 }
 void Session::load(const std::string& path) {
+  parts_->adapters.drop();
   parts_->checkpoints.load(path);
-  parts_->adapters.forget();
   parts_->evaluator.forget();
 }
 void Session::load_parameters(const std::string& path) {
+  parts_->adapters.drop();
   parts_->checkpoints.load_parameters(path);
-  parts_->adapters.forget();
   parts_->evaluator.forget();
 }
 

@@ -63,6 +63,8 @@ class Merge(RankCase):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=20",
                     "model.load=base", "checkpoint.save=trained")
         before = self.evaluated("run")
+        self.fails(2, ("check", "lora.toml", "checkpoint.save=trained"),
+                   "leaves out the frozen parameters, 'model.linear1.weight' among them")
         self.expect(0, "merge", "run", "--to", "alone")
         shutil.rmtree(self.folder / "base")
         after = self.evaluated("alone")

@@ -50,6 +50,7 @@ class Prediction {
   void check_place(int64_t replicas) const;
   void describe_subject(const Share& share, int64_t batch, const Json& dataset);
   void find_start(const Share& share, int64_t samples, int64_t batch);
+  void agree(Session& session) const;
   int work(const Plan& plan);
   void open(const Share& share, int64_t samples, int rank);
   void note_progress();
@@ -127,7 +128,7 @@ int Prediction::work(const Plan& plan) {
   Session session(plan, settings);
   report_connected();
   session.load_parameters(checkpoint_);
-  session.any_rank(false);  // all have seen what was left
+  agree(session);
   const int rank = described.at("topology").at("rank");
   open(share, samples.size(), rank);
   predict(session, samples, share, batch);
@@ -158,11 +159,29 @@ void Prediction::find_start(const Share& share, int64_t samples, int64_t batch) 
   }
 }
 
+// The ranks have looked each for itself, and make as many calls as follow from what they found. No
+// file is opened before all have.
+void Prediction::agree(Session& session) const {
+  bool differs = false;
+  if (arguments_.resume)
+    for (const Reached& start : starts_)
+      for (int bit = 0; bit < 63; ++bit) {
+        const bool own = (start.samples >> bit & 1) != 0;
+        differs = session.any_rank(own) != own || differs;
+      }
+  if (session.any_rank(differs))
+    throw CliError(kEnvironment, "[predict] the ranks see different states of " +
+                                     partial_path(arguments_.to) +
+                                     ", which --resume continues; put it into a folder that all "
+                                     "ranks see, or leave out --resume to begin anew");
+}
+
 void Prediction::open(const Share& share, int64_t samples, int rank) {
   const Reached start = starts_[static_cast<size_t>(share.replica)];
   if (rank == 0) {
     file_.emplace(arguments_.to, is_stream(arguments_.to) ? WholeFile::Part::kTemporary
                                                           : WholeFile::Part::kPartial);
+    if (start.samples > 0) file_->keep();  // whatever fails from here on
     if (file_->is_partial()) {
       progress_.emplace(arguments_.to, subject_, start);
       if (start.samples == 0) file_->cut(0);
@@ -175,7 +194,6 @@ void Prediction::open(const Share& share, int64_t samples, int rank) {
     if (start.samples > 0) {
       keeper_->resume(start.samples);
       file_->cut(start.bytes);
-      file_->keep();
       context_.terminal.note(strf("continues behind sample %lld of %lld, which %s has",
                                   static_cast<long long>(start.samples),
                                   static_cast<long long>(samples),

@@ -305,6 +305,9 @@ class AdapterReader {
   // The name of the entry with these options; the module's parameters are added to those that it
   // matches.
   std::string take(const Entry& entry, const Module& module) {
+    if (!taken_.insert(&module).second)
+      bad("it changes the module of '" + kit::printable(module.parts[0].parameter) +
+          "' twice, by a path with and without its first part");
     const auto [at, is_new] = names_.emplace(entry, "");
     if (is_new) at->second = entry_name(names_.size() - 1);
     auto& adapter = entries_[at->second];
@@ -381,6 +384,7 @@ class AdapterReader {
   bool lora_ = false;
   std::string name_;
   std::map<std::string, Found> found_;  // by path of the module
+  std::set<const Module*> taken_;
   std::map<Entry, std::string> names_;
   std::map<std::string, std::pair<Entry, std::vector<std::string>>> entries_;  // by name
 };
@@ -409,6 +413,10 @@ fs::path imported(const std::string& base, const JsonPlace& config) {
   std::error_code ignored;
   const fs::path folder =
       fs::is_directory(base, ignored) ? fs::path(base) : fs::path(base).parent_path();
+  if (!fs::is_directory(base, ignored) && !is_file(base))
+    fail(PLAIT_ERR_NOT_FOUND, "[format.peft] base '" + base +
+                                  "' does not exist; name the folder that `plait import hf` made "
+                                  "of the base, or the experiment in it");
   if (!is_file(folder / "config.json") || !is_file(folder / "experiment.toml"))
     fail(PLAIT_ERR_NOT_FOUND,
          "[format.peft] base '" + base + "': it has no " +

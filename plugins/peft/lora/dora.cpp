@@ -27,7 +27,11 @@ Value wrap(Builder& b, const Options& o, const PeftTarget& t) {
   Value x = t.input, product = t.has_bias() ? t.output - t.bias : t.output;
   if (b.training() && o.real("dropout") > 0) {
     x = functions::dropout(b, x, o.real("dropout"));
-    product = b.op("matmul", {x, t.weight}, {attr("transpose_b", t.out_in)});
+    const auto times_weight = [&](Value v) {
+      return b.op("matmul", {v, t.weight}, {attr("transpose_b", t.out_in)});
+    };
+    // What other adapters have added is scaled, too, as without dropout.
+    product = times_weight(x) + (product - times_weight(t.input));
   }
   return t.output + product * (scale - 1.0) + low_rank::added(b, o, t, f, x) * scale;
 }

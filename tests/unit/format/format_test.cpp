@@ -101,7 +101,7 @@ TEST_CASE("what a format writes wrongly names plugin, format and the fault") {
       {[](const auto& o) { place(o, "p", "t", INT64_MAX, 1); },
        "rows from row 9223372036854775807"},
       {[](const auto& o) { place(o, "p", "t", 3, 0); }, "how many rows 'p' has"},
-      {[](const auto& o) { place(o, "p", "t", 0, 0, 2); }, "'p' the unknown flags 0x2"},
+      {[](const auto& o) { place(o, "p", "t", 0, 0, 4); }, "'p' the unknown flags 0x4"},
       {[](const auto& o) {
          place(o, "p", "t");
          place(o, "p", "u");

@@ -106,6 +106,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture, "stage 3 gathers a bucket while the one before it is used") {
+  plan.zero = 3;
   read(R"(
     %1 f32 (3, 3) at 0:0 = persistent "x"
     %2 f32 (3, 4) at none = persistent "a"

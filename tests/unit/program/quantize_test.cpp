@@ -100,10 +100,10 @@ TEST_CASE_FIXTURE(Fixture, "a backward pass and weights stored the other way rea
     %1 f32 (3, 40) at 0:0 = persistent "x"
     %2 f32 (6, 40) at 1:0 = persistent "w"
     %3 f32 (3, 6) = matmul(%1, %2) {transpose_b: true}
-    %4 f32 (3, 40) = matmul(%3, %2) {operands: "gradient_weight"}
+    %4 f32 (3, 40) = matmul(%3, %2) {operands: "gradient_weight"} @a backward
     %5 f32 (40, 8) at 1:960 = persistent "v"
     %6 f32 (3, 8) = matmul(%4, %5)
-    %7 f32 (3, 40) = matmul(%6, %5) {transpose_b: true}
+    %7 f32 (3, 40) = matmul(%6, %5) {transpose_b: true} @b backward
   )");
   CHECK(only_quantized(g, 2));
   CHECK(only_quantized(g, 5));
@@ -118,9 +118,9 @@ TEST_CASE_FIXTURE(Fixture, "a backward pass and weights stored the other way rea
     %12 u8 (40, 5) at 9:1000 = persistent "q"
     %13 f32 (40, 2) at 9:1900 = persistent "s"
     %3 f32 (3, 6) = matmul_quantized(%1, %8, %9) {format: "nf4", columns: 40}
-    %4 f32 (3, 40) = matmul_quantized(%3, %8, %9) {format: "nf4", columns: 40, transpose_b: false}
+    %4 f32 (3, 40) = matmul_quantized(%3, %8, %9) {format: "nf4", columns: 40, transpose_b: false} @a backward
     %6 f32 (3, 8) = matmul_quantized(%4, %12, %13) {format: "nf4", columns: 8, transpose_b: false}
-    %7 f32 (3, 40) = matmul_quantized(%6, %12, %13) {format: "nf4", columns: 8}
+    %7 f32 (3, 40) = matmul_quantized(%6, %12, %13) {format: "nf4", columns: 8} @b backward
   )");
 }
 
