@@ -367,7 +367,9 @@ NumberedBlock numbered_block(const Plan& plan, const Parameter& p) {
 }  // namespace
 
 bool is_divided(const Plan& plan, const Parameter& p) {
-  return plan.zero == 3 && !p.is_quantized();
+  // A plan that only generates would gather all of them for every token.
+  const bool only_read = p.frozen && plan.experiment.generate.only;
+  return plan.zero == 3 && !p.is_quantized() && !only_read;
 }
 
 std::vector<LocalBlock> stored_blocks(const Plan& plan, const Parameter& p) {

@@ -58,8 +58,8 @@ class Examples(unittest.TestCase):
             raise AssertionError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def copy(self, name):
-        to = self.folder / name
+    def copy(self, name, to=None):
+        to = self.folder / (to or name)
         shutil.copytree(ROOT / "examples" / name, to)
         return to
 
@@ -146,20 +146,20 @@ class Examples(unittest.TestCase):
 
     def test_lora(self):
         """Over a tiny GPT-2 with a tokenizer of its own, whose training matters to nobody."""
-        gpt2, folder, plait = self.copy("gpt2"), self.copy("lora"), self.prefix / "bin/plait"
+        gpt2, folder, plait = self.copy("gpt2", "base_of_lora"), self.copy("lora"), self.prefix / "bin/plait"
         (gpt2 / "input.txt").write_text((folder / "sea.txt").read_text() * 20)
         size = byte_tokenizer(gpt2 / "gpt2", ["t h", "th e", "\u0120 the"])
         call = lambda *words: self.call(plait, *words, cwd=folder.parent)
-        call("data", "tokenize", "gpt2/input.txt", "--tokenizer", "gpt2/gpt2", "--append-eod",
-             "--out", "gpt2/train")
+        call("data", "tokenize", "base_of_lora/input.txt", "--tokenizer", "base_of_lora/gpt2", "--append-eod",
+             "--out", "base_of_lora/train")
         tiny = [
             f"model.layers[{i}].{key}={value}"
             for i, key, value in ((0, "vocabulary", size), (0, "width", 32), (1, "length", 128),
                                   (2, "repeat", 2), (2, "heads", 4), (4, "out", size))
         ]
         tiny += [f"{key}.length=64" for key in ("data.train", "data.eval", "generate")]
-        base = self.plait(folder, "run", "gpt2", *tiny, "run.steps=3", "batch.global=4",
-                          "optimizer.schedule.warmup_steps=0", "--data", "gpt2")
+        base = self.plait(folder, "run", "base_of_lora", *tiny, "run.steps=3", "batch.global=4",
+                          "optimizer.schedule.warmup_steps=0", "--data", "base_of_lora")
         call("export", "hf", base["run_dir"], "lora_model")
         for path in (gpt2 / "gpt2").iterdir():
             shutil.copy(path, folder.parent / "lora_model")

@@ -33,10 +33,9 @@ TEST_CASE("templates of items parse, and mark the required options") {
 
 TEST_CASE("the engine's own tables are well-formed") {
   for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
-  const OptionView items[] = {layer_keys(),     loss_keys(),      metric_keys(),
-                              optimizer_keys(), schedule_keys(),  group_keys(),
-                              dataset_keys(),   normalize_keys(), model_keys(),
-                              adapter_keys()};
+  const OptionView items[] = {layer_keys(),    loss_keys(),   metric_keys(),  optimizer_keys(),
+                              schedule_keys(), group_keys(),  dataset_keys(), normalize_keys(),
+                              model_keys(),    adapter_keys()};
   for (const OptionView& keys : items) CHECK(defect_of(keys) == "");
 }
 
@@ -54,6 +53,7 @@ TEST_CASE("the role of each key of a section") {
                                            "precision.compute",
                                            "precision.master",
                                            "precision.split_master",
+                                           "precision.frozen",
                                            "precision.residual",
                                            "precision.tf32",
                                            "precision.tune",
