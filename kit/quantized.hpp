@@ -145,7 +145,7 @@ inline void quantize_nf4(const float* w, int64_t n, uint8_t* numbers, uint8_t* c
   std::fill(numbers, numbers + quant_ceil(n, 2), static_cast<uint8_t>(kNf4Zero * 17));
   float step = finite ? (top - least) / kSteps : 0;
   if (step < std::bit_cast<float>(kLeast)) step = 0;
-  if (std::fma(step, kSteps, least) > top)
+  if (step > 0 && std::fma(step, kSteps, least) > top)
     step = std::bit_cast<float>(std::bit_cast<uint32_t>(step) - 1);
   pair[0] = finite ? least : std::numeric_limits<float>::quiet_NaN();
   pair[1] = step;

@@ -82,7 +82,7 @@ typedef struct plait_peft_item {
    * the adapter, which then starts anew: an adapter that can be merged changes nothing at its
    * initial values. target->input and output are 0; target->weight and bias are the model's own, as
    * in wrap(). *weight and *bias come as what the adapters before this one have made of them, and
-   * are to be set; the bias is 0 where there is none. Requests no parameters but those of wrap().
+   * are to be set; the bias is 0 where there is none. Requests no parameters that wrap() does not.
    * The ops run when a host merges (adapters.h), in the type of parameters.
    * NULL: the adapter cannot be merged.
    * Errors: PLAIT_ERR_PLUGIN or PLAIT_ERR_MEMORY of `b`, unchanged; any other one, for instance

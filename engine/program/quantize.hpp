@@ -1,6 +1,6 @@
 // Quantized weights as a rewrite: what reads a matrix of weights, cast or not, reads numbers and
 // scales (op `quantize`) in its place: products in both directions, with the weight stored either
-// way, those of a backward pass included, and look-ups in a table. Before folds. Whatever computes
+// way, also in a backward pass, and look-ups in a table. Before folds. Whatever computes
 // a gradient of the weight must be gone: it would differ from that of the numbers.
 //   R rows and C columns of a weight
 #pragma once

@@ -1,4 +1,4 @@
-"""Adapters in files: those of the library PEFT in and out, checkpoints of what was trained."""
+"""Adapters in files: files of the library PEFT in and out, checkpoints of what was trained."""
 
 import json
 import shutil

@@ -27,7 +27,7 @@ std::vector<uint8_t> bytes(const std::string& hex) {
 }
 
 // Levels of the definition, and rows, that tests/golden/golden_nf4.py made with NumPy.
-TEST_CASE("nf4: levels and rows are those of NumPy") {
+TEST_CASE("nf4: levels and rows equal what NumPy computes") {
   std::ifstream file(PLAIT_SOURCE_FOLDER "/tests/golden/nf4.txt");
   std::string kind, first, second, third;
   int levels = 0, rows = 0;
