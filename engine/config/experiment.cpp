@@ -46,6 +46,14 @@ bool ModelConfig::trains(const std::string& parameter) const {
   return train.empty() ? adapters.empty() : any_matches(train, parameter);
 }
 
+std::vector<std::string> adapter_names(const ModelConfig& model) {
+  std::vector<std::string> names;
+  for (const AdapterConfig& adapter : model.adapters)
+    if (std::find(names.begin(), names.end(), adapter.name) == names.end())
+      names.push_back(adapter.name);
+  return names;
+}
+
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems) {
   return ExperimentLoader(document, catalog, resolver, problems).load();

@@ -208,6 +208,8 @@ struct GroupConfig {
 // A PEFT method on some places of a model.
 struct AdapterConfig : ItemConfig {
   std::string name;                         // part of its parameters' names; by default the type
+  // Several: one adapter of each name. Empty in an experiment that was read, which lists them all.
+  std::vector<std::string> names;
   std::vector<std::string> match, exclude;  // patterns of full names of parameters and layers
   std::string load;                         // path of its weights, or "": in those of the model
   bool holds(const std::string& target) const;
@@ -231,7 +233,12 @@ struct ModelConfig {
   // Patterns of full names of parameters that are trained; empty: all, or with adapters none.
   std::vector<std::string> train;
   std::vector<LayerConfig> layers;
-  std::vector<AdapterConfig> adapters;  // each reads what those before it have made
+  // Each reads what those before it have made; with adapter_field every sample takes those of one
+  // name, and entries may share a name.
+  std::vector<AdapterConfig> adapters;
+  // The data field with the number of the adapter that a sample takes, see adapter_names(); -1: none.
+  // "": every sample takes all adapters.
+  std::string adapter_field;
   std::vector<LossConfig> losses;
   std::vector<MetricConfig> metrics;
   // always set unless the model is frozen, or with generate.only
@@ -239,6 +246,10 @@ struct ModelConfig {
   // Whether a parameter of its layers is trained, as far as the model alone says.
   bool trains(const std::string& parameter) const;
 };
+
+// The names of the model's adapters, each once, in order of first appearance: with adapter_field a
+// sample names one by its place here.
+std::vector<std::string> adapter_names(const ModelConfig& model);
 
 // y = (x / divide - mean) / std
 struct NormalizeConfig {

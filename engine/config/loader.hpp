@@ -102,7 +102,8 @@ class ExperimentLoader {
   // loader_model.cpp
   std::vector<ModelConfig> read_models();
   ModelConfig read_model(const std::string& name, const ConfigEntry& table, bool only);
-  std::vector<AdapterConfig> read_adapters(const ConfigEntry& model);
+  std::vector<AdapterConfig> read_adapters(const ConfigEntry& model, bool by_sample);
+  void check_load(const AdapterConfig& adapter, const std::vector<AdapterConfig>& before);
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);
   OptimizerConfig read_optimizer(const ConfigEntry& table);

@@ -73,7 +73,11 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
 
   const bool trains = !model.frozen && !generates_only_;
   model.layers = read_layers(table);
-  model.adapters = read_adapters(table);
+  model.adapters = read_adapters(table, !model.adapter_field.empty());
+  if (!model.adapter_field.empty() && model.adapters.empty())
+    problems_.add(model.keys.origin("adapter_field"), key_path(table.path, "adapter_field"),
+                  "names a field of adapters' numbers, and the model has no adapters",
+                  "add [[" + key_path(table.path, "adapters") + "]], or remove the key");
   model.losses = read_losses(table, only);
   model.metrics = read_metrics(table, only);
   ConfigEntry optimizer{key_path(table.path, "optimizer"), &table.node->find("optimizer")};
@@ -91,7 +95,9 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   return model;
 }
 
-std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& model) {
+// by_sample: each sample takes the adapters of one name, so that entries may share it.
+std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& model,
+                                                           bool by_sample) {
   std::vector<AdapterConfig> adapters;
   std::vector<std::string> taken;
   for (const ConfigEntry& entry :
@@ -99,14 +105,42 @@ std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& mo
     AdapterConfig adapter;
     read_item(entry, PLAIT_KIND_PEFT, adapter_keys(), {}, adapter);
     adapter_keys().read(adapter.keys, adapter);
-    name_entry(entry, "adapter", adapter.keys.get_text("name"), adapter.type, adapter.keys, taken,
-               adapter.name);
     if (adapter.keys.given("match") && adapter.match.empty())
       problems_.add(adapter.keys.origin("match"), key_path(entry.path, "match"),
                     "an empty list matches nothing", "name patterns, as in [\"*.attn.*.weight\"]");
-    adapters.push_back(std::move(adapter));
+    std::vector<std::string> names = adapter.names, of_entry;
+    const char* key = names.empty() ? "name" : "names";
+    const Origin origin = adapter.keys.origin(key);
+    if (names.empty())
+      names = {adapter.keys.get_text("name")};
+    else if (!adapter.keys.get_text("name").empty())
+      problems_.add(origin, key_path(entry.path, key),
+                    "given together with name (" + adapter.keys.origin("name").text() + ")",
+                    "keep one of the two");
+    adapter.names.clear();
+    if (adapter.keys.given("names")) adapter.keys.set_texts("names", {}, Origin::none());
+    for (const std::string& name : names) {
+      adapter.keys.set_text("name", name, origin);
+      name_entry(entry, "adapter", name, adapter.type, adapter.keys,
+                 by_sample && !name.empty() ? of_entry : taken, adapter.name);
+      if (by_sample && !name.empty()) taken.push_back(name);
+      check_load(adapter, adapters);
+      adapters.push_back(adapter);
+    }
   }
   return adapters;
+}
+
+// Entries of one name are one adapter, whose weights come from one place.
+void ExperimentLoader::check_load(const AdapterConfig& adapter,
+                                  const std::vector<AdapterConfig>& before) {
+  for (const AdapterConfig& other : before)
+    if (other.name == adapter.name && other.load != adapter.load)
+      return problems_.add(adapter.origin, key_path(adapter.path, "load"),
+                           "adapter '" + adapter.name + "' also has an entry at " +
+                               other.origin.text() + ", which loads " +
+                               (other.load.empty() ? "nothing" : "'" + other.load + "'"),
+                           "let all entries of an adapter load the same weights");
 }
 
 std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, bool only) {

@@ -129,6 +129,10 @@ constexpr Key<AdapterConfig> kAdapter[] = {
                                           "name of the adapter, part of its parameters' names: "
                                           "TARGET.NAME.OWN; empty: its type"),
                               kResult),
+    key<&AdapterConfig::names>(texts_option(
+        "names", "[]",
+        "in place of `name`: one adapter of each of these names, all with the options of this "
+        "entry; with model.adapter_field each sample takes one of them")),
     key<&AdapterConfig::match>(
         texts_option("match", nullptr,
                      "patterns of the full names of what it changes, with * and ?: parameters of "
@@ -191,6 +195,12 @@ constexpr Key<ModelConfig> kModel[] = {
         texts_option("train", "[]",
                      "patterns of full names of parameters that are trained, with * and ?; the "
                      "others are frozen; empty: all, or with adapters none but theirs"),
+        kResult),
+    key<&ModelConfig::adapter_field>(
+        text_option("adapter_field", "\"\"",
+                    "integer data field () with the number of the adapter that a sample takes, in "
+                    "the order of their names, which entries may share; -1: none; empty: every "
+                    "sample takes all adapters, each reading what those before it made"),
         kResult),
 };
 

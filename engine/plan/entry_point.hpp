@@ -22,6 +22,7 @@ struct IndexRange {
   bool labels = false;  // targets of a loss; no output of a model depends on them
   std::string reader;   // scope of the op: "model.cross_entropy"
   std::string maker;    // layer with `end` rows or classes: "model.linear3"
+  std::string allowed;  // what they are, where they are no rows of a layer: "-1 for none, ..."
 };
 
 // A data field that a program reads: (B, sample shape).

@@ -120,6 +120,12 @@ class Tracer {
   ValueId parameter_value(const std::string& name) const;
   // The value of a data field; 0 when no layer reads it.
   ValueId field(const std::string& name) const;
+  // The number of the adapter that each sample takes, integers (B), in the order of adapter_names();
+  // -1: none. Of a model with adapter_field; throws where that is no such field. For the stage that
+  // is being written.
+  ValueId adapter_index(const config::ModelConfig& model);
+  // 1 for each sample that takes an adapter of these numbers (or -1), else 0: floats (B).
+  ValueId takes(const config::ModelConfig& model, const std::vector<int64_t>& numbers);
 
  private:
   void trace_model(size_t m);
@@ -133,11 +139,23 @@ class Tracer {
   ValueId adapt_layer(const config::ModelConfig& model, ValueId input, ValueId output);
   ValueId adapt(const config::ModelConfig& model, AdaptedTarget known, plait_peft_target target,
                 int32_t op);
+  // In trace_by_sample.cpp.
+  using AdapterGroup = std::vector<const config::AdapterConfig*>;
+  ValueId adapt_by_sample(const config::ModelConfig& model,
+                          const std::vector<const config::AdapterConfig*>& all,
+                          plait_peft_target target);
+  ValueId wrap_by_sample(const config::ModelConfig& model, const AdapterGroup& group,
+                         const plait_peft_target& target);
+  ValueId local_index(const config::ModelConfig& model, const AdapterGroup& group);
+  void note_adapter_ranges();
+  void own(const config::AdapterConfig& adapter, const plait_peft_target& target);
   const Parameter* parameter_behind(const config::LayerConfig& layer, ValueId v) const;
   void note_other_readers();
   std::string other_reader(const AdaptedTarget& target, const std::string& parameter) const;
   ValueId wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
                const plait_peft_target& target);
+  ValueId call_wrap(const config::AdapterConfig& adapter, const plait_peft_target& target,
+                    const program::BuildHooks& hooks);
   void enter_blocks(const config::ModelConfig& model, const std::string& layer);
   void name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
                     const std::vector<ValueId>& out);

@@ -173,6 +173,7 @@ void Tracer::note_index_ranges() {
       if (const auto at = fields_.find(f.name); at != fields_.end() && at->second == indices)
         f.index_ranges.push_back(range);
   }
+  note_adapter_ranges();
 }
 
 namespace {

@@ -98,7 +98,8 @@ plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint3
         given.set(attr("seed", random.seed));
         given.set(attr("stream", random.stream));
       }
-      outputs = f.g->apply(name, std::move(inputs), std::move(given));
+      outputs = f.hooks->apply ? f.hooks->apply(name, std::move(inputs), std::move(given))
+                               : f.g->apply(name, std::move(inputs), std::move(given));
       if (f.hooks->wrote) outputs[0] = f.hooks->wrote(outputs[0]);
     }
     if (n_out > outputs.size())

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/plugin_call.hpp"
@@ -31,6 +32,9 @@ struct BuildHooks {
   std::function<ValueId(ValueId like)> random_uniform;
   // A stream that no other op of the program has.
   std::function<RandomStream()> random_stream;
+  // Writes an op in place of Graph::apply().
+  std::function<std::vector<ValueId>(std::string_view name, std::vector<ValueId> in, Attrs attrs)>
+      apply;
   // Told of the first result of an op that apply() has written; returns what the caller gets in its
   // place.
   std::function<ValueId(ValueId result)> wrote;

@@ -68,6 +68,8 @@ enum class Audience : uint8_t {
 inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 4, kFoldSquares = 8;
 
 struct CacheContext;
+struct PerSampleContext;
+struct PerSampleResult;
 struct QuantizedRows;
 struct ShardContext;
 struct TableContext;
@@ -196,6 +198,10 @@ struct OpDef {
   // Of a table with a row for each position: writes the rows of other positions instead.
   void (*write_at)(TableContext&) = nullptr;
   bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
+
+  // Writes it where some of its operands differ from sample to sample: see per_sample.hpp. nullptr:
+  // it cannot read them.
+  PerSampleResult (*per_sample)(PerSampleContext&) = nullptr;
 
   // See quantize.hpp. The input that is a matrix of weights of which it may read numbers and scales
   // instead, nothing where there is none; and writes it so.

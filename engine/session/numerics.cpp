@@ -59,6 +59,10 @@ std::string out_of_range_text(const plan::Plan& plan, const Feeder::OutOfRange& 
   if (!found.field) return "";
   const plan::IndexRange& b = *found.bound;
   const auto end = static_cast<long>(b.end);
+  if (!b.allowed.empty())
+    return strf("%s field '%s' is %ld in %s, expected %s; correct the data", source.c_str(),
+                found.field->name.c_str(), static_cast<long>(found.value), where.c_str(),
+                b.allowed.c_str());
   return strf("%s field '%s' is %ld in %s, which is out of range: %s has %ld %s, 0 to %ld",
               source.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
               where.c_str(), b.maker.c_str(), end, b.labels ? "classes" : "entries", end - 1) +
