@@ -207,7 +207,7 @@ struct GroupConfig {
 
 // A PEFT method on some places of a model.
 struct AdapterConfig : ItemConfig {
-  std::string name;                         // part of its parameters' names; by default the type
+  std::string name;  // part of its parameters' names; by default the type
   // Several: one adapter of each name. Empty in an experiment that was read, which lists them all.
   std::vector<std::string> names;
   std::vector<std::string> match, exclude;  // patterns of full names of parameters and layers

@@ -2,6 +2,7 @@
 
 #include <plait/peft.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/c_error.hpp"
@@ -165,6 +166,14 @@ EntryPoint write_merge(const EntryPointSource& from) {
   EntryPoint entry{kMergeAdapters, "merging adapters", {}};
   const size_t collectives = plan.collectives.size();
   ParameterProgram program(plan, kMergeAdapters);
+  for (const config::ModelConfig& model : plan.experiment.models)
+    if (!model.adapter_field.empty()) {
+      plan.adapters.refused =
+          "each sample of '" + model.name + "' takes an adapter of its own (" + model.path +
+          ".adapter_field), so that no weights compute what all of them do; to merge one of them, "
+          "remove adapter_field and the other adapters from the experiment first";
+      return entry;
+    }
   for (const AdaptedTarget& t : targets_of(from)) {
     plan.adapters.refused = merge_target(plan, t, program);
     if (plan.adapters.refused.empty()) continue;
@@ -176,22 +185,22 @@ EntryPoint write_merge(const EntryPointSource& from) {
   return entry;
 }
 
+// adapter: its name; several entries may have it.
 EntryPoint write_start(const EntryPointSource& from, const config::ModelConfig& model,
-                       const config::AdapterConfig& adapter) {
+                       const std::string& adapter) {
   PlanDraft& plan = from.plan;
-  EntryPoint entry{"start_" + model.name + "." + adapter.name,
-                   "initial values of adapter '" + adapter.name + "'",
-                   {}};
-  plan.adapters.starts.push_back({model.name, adapter.name, entry.name});
+  EntryPoint entry{
+      "start_" + model.name + "." + adapter, "initial values of adapter '" + adapter + "'", {}};
+  plan.adapters.starts.push_back({model.name, adapter, entry.name});
   ParameterProgram program(plan, entry.name);
   for (const AdaptedTarget& t : targets_of(from)) {
     if (t.model != model.name) continue;
     for (const config::AdapterConfig* own : t.adapters) {
-      if (own->name != adapter.name) continue;
+      if (own->name != adapter || !plan.registry->peft(own->type).start) continue;
       ParameterRule rule(plan, "start " + t.name, ParameterRule::Work::kRepeated);
       AdapterRule(plan, rule, t, *own).start();
       if (!rule.is_together())
-        fail_config("[plan] adapter '" + adapter.name + "' (" + adapter.path + "): '" + t.name +
+        fail_config("[plan] adapter '" + adapter + "' (" + own->path + "): '" + t.name +
                     "' and the adapter lie in different stages, so that no rank can compute its "
                     "initial values; use topology.pipeline = 1");
       if (rule.is_held()) program.add(std::move(rule));
@@ -201,18 +210,24 @@ EntryPoint write_start(const EntryPointSource& from, const config::ModelConfig& 
   return entry;
 }
 
+bool has_start(const Plan& plan, const config::ModelConfig& model, const std::string& adapter) {
+  return std::any_of(model.adapters.begin(), model.adapters.end(),
+                     [&](const config::AdapterConfig& own) {
+                       return own.name == adapter && plan.registry->peft(own.type).start;
+                     });
+}
+
 }  // namespace
 
 std::vector<WriteEntryPoint> adapter_entry_points(const Plan& plan) {
   std::vector<WriteEntryPoint> all;
   bool any = false;
   for (size_t m = 0; m < plan.experiment.models.size(); ++m)
-    for (size_t a = 0; a < plan.experiment.models[m].adapters.size(); ++a) {
+    for (const std::string& adapter : adapter_names(plan.experiment.models[m])) {
       any = true;
-      if (!plan.registry->peft(plan.experiment.models[m].adapters[a].type).start) continue;
-      all.push_back([m, a](const EntryPointSource& from) {
-        const config::ModelConfig& model = from.plan.experiment.models[m];
-        return write_start(from, model, model.adapters[a]);
+      if (!has_start(plan, plan.experiment.models[m], adapter)) continue;
+      all.push_back([m, adapter](const EntryPointSource& from) {
+        return write_start(from, from.plan.experiment.models[m], adapter);
       });
     }
   if (any) all.push_back(write_merge);

@@ -160,6 +160,20 @@ void check_fp8_patterns(const Plan& plan, config::Problems& problems) {
                  "the parameters are: " + some(names));
 }
 
+// Whether an entry gives a target a parameter; others may have its name.
+bool has_parameters(const Plan& plan, const Tracer& tracer, const config::ModelConfig& model,
+                    const config::AdapterConfig& adapter) {
+  for (const AdaptedTarget& t : tracer.adapted_targets()) {
+    if (t.model != model.name || !adapter.holds(t.name)) continue;
+    for (const std::string& of : {t.name, t.weight})
+      for (const Parameter& p : plan.parameters)
+        if (p.adapter == adapter.name && p.model == model.name &&
+            starts_with(p.name, of + "." + adapter.name + "."))
+          return true;
+  }
+  return false;
+}
+
 // Its patterns are compared with the names of what its method can change. False: it has a problem.
 bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelConfig& model,
                    const config::AdapterConfig& adapter, config::Problems& problems) {
@@ -179,9 +193,7 @@ bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelCo
               did_you_mean(nearest(pattern, names)),
           names.empty() ? "this model has nothing of that kind" : "it can change: " + some(names));
     }
-  const bool is_there = std::any_of(
-      plan.parameters.begin(), plan.parameters.end(),
-      [&](const Parameter& p) { return p.model == model.name && p.adapter == adapter.name; });
+  const bool is_there = has_parameters(plan, tracer, model, adapter);
   if (sound && !is_there)
     problems.add(adapter.origin, adapter.path, "adapter '" + adapter.name + "' changes nothing",
                  "`exclude` leaves nothing of what `match` matches, or that has nothing which " +

@@ -16,6 +16,7 @@
 #include "engine/plan/normalization.hpp"
 #include "engine/plan/plan_draft.hpp"
 #include "engine/program/c_builder.hpp"
+#include "engine/program/per_sample.hpp"
 
 namespace plait::plan {
 
@@ -140,20 +141,26 @@ class Tracer {
   ValueId adapt(const config::ModelConfig& model, AdaptedTarget known, plait_peft_target target,
                 int32_t op);
   // In trace_by_sample.cpp.
+  // With equal methods and options, at one target.
   using AdapterGroup = std::vector<const config::AdapterConfig*>;
-  ValueId adapt_by_sample(const config::ModelConfig& model,
-                          const std::vector<const config::AdapterConfig*>& all,
+  ValueId adapt_by_sample(const config::ModelConfig& model, const AdapterGroup& all,
                           plait_peft_target target);
   ValueId wrap_by_sample(const config::ModelConfig& model, const AdapterGroup& group,
                          const plait_peft_target& target);
   ValueId local_index(const config::ModelConfig& model, const AdapterGroup& group);
+  ValueId parameter_of_group(const plait_parameter& p, const config::ModelConfig& model,
+                             const AdapterGroup& group, const plait_peft_target& target,
+                             program::PerSample& own);
+  bool is_shared(ValueId v);
+  void check_by_sample(const config::ModelConfig& model, const AdapterGroup& all,
+                       const plait_peft_target& target);
   void note_adapter_ranges();
-  void own(const config::AdapterConfig& adapter, const plait_peft_target& target);
   const Parameter* parameter_behind(const config::LayerConfig& layer, ValueId v) const;
   void note_other_readers();
   std::string other_reader(const AdaptedTarget& target, const std::string& parameter) const;
   ValueId wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
                const plait_peft_target& target);
+  void write_for(const config::AdapterConfig& adapter, const plait_peft_target& target);
   ValueId call_wrap(const config::AdapterConfig& adapter, const plait_peft_target& target,
                     const program::BuildHooks& hooks);
   void enter_blocks(const config::ModelConfig& model, const std::string& layer);
@@ -240,6 +247,7 @@ class Tracer {
   std::vector<AdapterTarget> adapter_targets_;
   std::vector<AdaptedTarget> adapted_targets_;
   std::map<int32_t, std::string> adapted_ops_;  // by op: the target that it is, or is written for
+  std::map<ValueId, bool> shared_;              // see is_shared(): what is known so far
   std::vector<LayerOutput> layer_outputs_;
   std::vector<std::pair<std::string, ValueId>> outputs_;
 

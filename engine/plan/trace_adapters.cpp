@@ -74,10 +74,11 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
     if (problems_ && problems_->touch(adapter.path)) continue;
     const plait_peft_item& item = plan_.registry->peft(adapter.type);
     if (!(item.targets & target.what) || !adapter.holds(name)) continue;
-    target.output = wrap(model, adapter, target);
+    if (model.adapter_field.empty()) target.output = wrap(model, adapter, target);
     known.adapters.push_back(&adapter);
   }
   if (known.adapters.empty()) return target.output;
+  if (!model.adapter_field.empty()) target.output = adapt_by_sample(model, known.adapters, target);
   if (op >= 0) adapted_ops_[op] = name;
   for (auto i = first_op; i < static_cast<int32_t>(graph_->ops().size()); ++i)
     adapted_ops_[i] = name;
@@ -116,17 +117,27 @@ void Tracer::note_other_readers() {
   }
 }
 
-ValueId Tracer::wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
-                     const plait_peft_target& target) {
-  static const config::LayerConfig no_ties;
-  const plait_peft_item& item = plan_.registry->peft(adapter.type);
-  const PluginCall at{plan_.registry->plugin_of(&item), "wrap", "PEFT method", item.name};
-  program::BuildHooks hooks = hooks_;
-  hooks.parameter = [&](const plait_parameter& p) { return parameter(p, model, no_ties); };
-  // Its ops are the layer's; its parameters and random numbers have names of their own.
+// Parameters requested and random numbers drawn now are the adapter's, at this target.
+void Tracer::write_for(const config::AdapterConfig& adapter, const plait_peft_target& target) {
   adapter_ = &adapter;
   owner_ = std::string(target.name) + "." + adapter.name;
   weight_owner_ = adapted_ + "." + adapter.name;
+}
+
+ValueId Tracer::wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
+                     const plait_peft_target& target) {
+  static const config::LayerConfig no_ties;
+  program::BuildHooks hooks = hooks_;
+  hooks.parameter = [&](const plait_parameter& p) { return parameter(p, model, no_ties); };
+  return call_wrap(adapter, target, hooks);
+}
+
+// Its ops are the layer's; its parameters and random numbers have names of their own.
+ValueId Tracer::call_wrap(const config::AdapterConfig& adapter, const plait_peft_target& target,
+                          const program::BuildHooks& hooks) {
+  const plait_peft_item& item = plan_.registry->peft(adapter.type);
+  const PluginCall at{plan_.registry->plugin_of(&item), "wrap", "PEFT method", item.name};
+  write_for(adapter, target);
   ValueId output = 0;
   try {
     program::CBuilder builder(*graph_, hooks);

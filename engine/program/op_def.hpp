@@ -199,14 +199,14 @@ struct OpDef {
   void (*write_at)(TableContext&) = nullptr;
   bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
 
-  // Writes it where some of its operands differ from sample to sample: see per_sample.hpp. nullptr:
-  // it cannot read them.
-  PerSampleResult (*per_sample)(PerSampleContext&) = nullptr;
-
   // See quantize.hpp. The input that is a matrix of weights of which it may read numbers and scales
   // instead, nothing where there is none; and writes it so.
   std::optional<size_t> (*reads_weight)(const Graph&, const Op&) = nullptr;
   ValueId (*write_quantized)(Graph&, const Op&, const QuantizedRows&) = nullptr;
+
+  // Writes it where some of its operands differ from sample to sample: see per_sample.hpp. nullptr:
+  // it cannot read them.
+  PerSampleResult (*per_sample)(PerSampleContext&) = nullptr;
 
   std::vector<OpExample> (*examples)() = nullptr;
 

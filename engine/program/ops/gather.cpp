@@ -4,7 +4,10 @@
 
 #include <plait/comm.h>
 
+#include <limits>
+
 #include "engine/program/op_def.hpp"
+#include "engine/program/per_sample.hpp"
 #include "engine/program/quantize.hpp"
 #include "engine/program/shard.hpp"
 
@@ -90,6 +93,30 @@ ValueId make_rows(ShardContext& u, int32_t, const plait_shape& part) {
                      {attr("rows", part.dims[0]), attr("first", u.rank * part.dims[0])});
 }
 
+// Rows of the stacked tables one after the other: row i of table l is row i + l * V.
+PerSampleResult gather_per_sample(PerSampleContext& c) {
+  using Kind = PerSampleContext::Kind;
+  if (!c.is(0, Kind::kStack) || !c.is(1, Kind::kRows))
+    return {.refused = "it looks up rows of the samples in tables of their own, nothing else"};
+  Graph& g = c.g;
+  Dims dims = c.dims(0);
+  const int64_t rows = dims.at(0);
+  dims[0] = rows * c.stacked;
+  const ValueId table = reshaped(g, c.in[0].value, dims);
+  // Numbers up to 2^53, and then integers again.
+  const auto as = [&](ValueId v, int64_t dtype) {
+    return g.apply1("cast", {v}, {attr("dtype", dtype)});
+  };
+  const plait_shape& of_index = g.shape(c.in[1].value);
+  Dims along(of_index.ndim, 1);
+  along[0] = of_index.dims[0];
+  const ValueId first =
+      scaled(g, reshaped(g, as(c.index, PLAIT_F64), along), static_cast<double>(rows));
+  const ValueId number = binary(g, "add", as(c.in[1].value, PLAIT_F64), first);
+  const bool wide = dims[0] > std::numeric_limits<int32_t>::max();
+  return {g.apply1("gather", {table, as(number, wide ? PLAIT_I64 : PLAIT_I32)})};
+}
+
 std::vector<OpExample> gather_examples() {
   return {{.inputs = {{6, 3}}, .indices = {{0, 5, 2, 2}}, .index_dims = {2, 2}}};
 }
@@ -131,6 +158,7 @@ std::span<const OpDef> gather_ops() {
        .write_sharded = write_sharded_gather,
        .reads_weight = reads_weight,
        .write_quantized = write_quantized,
+       .per_sample = gather_per_sample,
        .examples = gather_examples},
       {.name = "scatter_add",
        .help = "adds rows to those rows of zeros that the indices name",

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/program/op_def.hpp"
+#include "engine/program/per_sample.hpp"
 #include "engine/program/shard.hpp"
 
 namespace plait::program {
@@ -113,6 +114,30 @@ bool shard_off_axis(const Graph&, const Op& op, const std::vector<Placement>& ha
   return true;
 }
 
+PerSampleResult reshape_per_sample(PerSampleContext& c) {
+  Dims dims = c.attrs.ints("shape");
+  dims.insert(dims.begin(), c.stacked);
+  return {reshaped(c.g, c.in[0].value, dims), true};
+}
+// What all samples share is repeated for each value of the stack.
+PerSampleResult concat_per_sample(PerSampleContext& c) {
+  if (c.has_rows()) return {.refused = "it would put them beside rows of samples"};
+  std::vector<ValueId> stacks;
+  for (size_t i = 0; i < c.in.size(); ++i) {
+    ValueId v = c.in[i].value;
+    if (c.is(i, PerSampleContext::Kind::kShared)) {
+      Dims dims = c.dims(i);
+      dims.insert(dims.begin(), 1);
+      v = reshaped(c.g, v, dims);
+      const auto n = static_cast<size_t>(c.stacked);
+      if (n > 1) v = c.g.apply1("concat", std::vector<ValueId>(n, v));
+    }
+    stacks.push_back(v);
+  }
+  return {c.g.apply1("concat", std::move(stacks), {attr("axis", c.attrs.integer("axis", 0) + 1)}),
+          true};
+}
+
 std::vector<OpExample> reshape_examples() {
   return {{.inputs = {{3, 4}}, .attrs = {attr("shape", Dims{2, 6})}}};
 }
@@ -150,6 +175,7 @@ std::span<const OpDef> layout_ops() {
        .can_make_part = can_make_reshaped,
        .make_part = make_reshaped,
        .attrs_of_part = shape_of_part,
+       .per_sample = reshape_per_sample,
        .examples = reshape_examples},
       {.name = "transpose",
        .help = "permutes the axes",
@@ -161,6 +187,7 @@ std::span<const OpDef> layout_ops() {
        .flops = no_flops,
        .precision = PrecisionClass::kFollow,
        .shard = shard_transpose,
+       .per_sample = along_axes_per_sample,
        .examples = transpose_examples},
       {.name = "slice",
        .help = "the indices [start, stop) of one axis",
@@ -172,6 +199,7 @@ std::span<const OpDef> layout_ops() {
        .flops = no_flops,
        .precision = PrecisionClass::kFollow,
        .shard = shard_off_axis,
+       .per_sample = along_axes_per_sample,
        .examples = slice_examples},
       {.name = "pad",
        .help = "zeros before and behind one axis",
@@ -194,6 +222,7 @@ std::span<const OpDef> layout_ops() {
        .flops = no_flops,
        .precision = PrecisionClass::kFollow,
        .shard = shard_off_axis,
+       .per_sample = concat_per_sample,
        .examples = concat_examples}};
   return kOps;
 }

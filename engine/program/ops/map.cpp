@@ -5,6 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/per_sample.hpp"
 #include "engine/program/shard.hpp"
 #include "kit/op_attrs.hpp"
 
@@ -273,6 +274,7 @@ OpDef element(const char* name, const char* help, Examples examples) {
       .lower = lower<code, operands>,
       .vjp = vjp,
       .is_elementwise = true,
+      .per_sample = map_per_sample,
       .examples = examples};
 }
 
@@ -308,6 +310,7 @@ std::span<const OpDef> map_ops() {
        .attrs = kCastAttrs,
        .lower = lower_cast,
        .vjp = vjp,
+       .per_sample = map_per_sample,
        .examples = cast_examples},
       element<PLAIT_MAP_COPY, 1>("copy", "a", unary_examples),
       element<PLAIT_MAP_NEG, 1>("neg", "-a", unary_examples),

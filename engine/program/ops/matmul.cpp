@@ -4,6 +4,7 @@
 
 #include "engine/program/float8.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/per_sample.hpp"
 #include "engine/program/quantize.hpp"
 #include "engine/program/shard_product.hpp"
 
@@ -94,6 +95,28 @@ std::optional<WeightUse> weight_use(const Graph& g, const Op& op) {
   return WeightUse{.bias = has_bias(op) ? size_t{2} : 0, .out_in = t.b};
 }
 
+// Rows of a sample by the matrix of its own: a product of N leading dims.
+PerSampleResult per_sample(PerSampleContext& c) {
+  using Kind = PerSampleContext::Kind;
+  Graph& g = c.g;
+  const bool transpose_a = c.attrs.integer("transpose_a", 0) != 0;
+  if (c.in.size() != 2) return {.refused = "with a bias it does not; add that behind it"};
+  if (!c.has_rows()) {
+    if (!c.is(0, Kind::kStack)) return {.refused = "its first operand is the same for all samples"};
+    return {c.apply({c.in[0].value, c.in[1].value}), true};
+  }
+  if (!c.is(0, Kind::kRows) || transpose_a || c.ndim(1) != 2)
+    return {.refused = "it multiplies rows of the samples by matrices of their own, nothing else"};
+  const ValueId x = c.in[0].value;
+  Dims dims = c.dims(0);
+  if (dims.size() < 2) return {.refused = "a sample has one number, " + text(g.shape(x))};
+  int64_t rows = 1;
+  for (size_t d = 1; d + 1 < dims.size(); ++d) rows *= dims[d];
+  const ValueId y = c.apply({reshaped(g, x, {dims[0], rows, dims.back()}), c.of_samples(1)});
+  dims.back() = g.shape(y).dims[2];
+  return {reshaped(g, y, dims)};
+}
+
 std::vector<OpExample> examples() {
   std::vector<OpExample> all;
   for (bool ta : {false, true})
@@ -137,6 +160,7 @@ std::span<const OpDef> matmul_ops() {
        .addend = addend,
        .reads_weight = reads_weight,
        .write_quantized = write_quantized,
+       .per_sample = per_sample,
        .examples = examples}};
   return kOps;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/per_sample.hpp"
 #include "engine/program/shard.hpp"
 
 namespace plait::program {
@@ -84,6 +85,7 @@ std::span<const OpDef> reduce_ops() {
                                 .precision = PrecisionClass::kFollow,
                                 .sums_squares = sums_squares,
                                 .shard = shard,
+                                .per_sample = along_axes_per_sample,
                                 .examples = examples}};
   return kOps;
 }

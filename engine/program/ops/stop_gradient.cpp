@@ -1,5 +1,6 @@
 // A value that the backward pass takes for a constant.
 #include "engine/program/op_def.hpp"
+#include "engine/program/per_sample.hpp"
 
 namespace plait::program {
 namespace {
@@ -28,6 +29,7 @@ std::span<const OpDef> stop_gradient_ops() {
                                 .is_view = true,
                                 .precision = PrecisionClass::kFollow,
                                 .shard = shard,
+                                .per_sample = map_per_sample,
                                 .examples = examples}};
   return kOps;
 }
