@@ -74,6 +74,7 @@ const std::vector<std::pair<std::vector<std::string>, std::string>> kEntries{
      "type = \"token_rows\"\nmatch = [\"model.ids.weight\", \"model.head.weight\"]\n"
      "ids = [9, 10, 11, 3, 40]\n"},
     {{"chat"}, "type = \"lora\"\nmatch = [\"model.ids.weight\"]\nrank = 2\n"},
+    {{"chat"}, "type = \"dora\"\nmatch = [\"*.mlp.gate.weight\"]\nrank = 2\n"},
     {{"chat"}, "type = \"vera\"\nmatch = [\"model.head.weight\"]\nrank = 8\n"},
 };
 const std::vector<std::string> kNames{"poems", "code", "chat"};
@@ -160,15 +161,21 @@ std::vector<Layout> layouts() {
   return all;
 }
 
+// A GPT-2 has biases, and its table is also its head.
+const std::string kBiases =
+    "[[model.adapters]]\nnames = [\"poems\", \"code\"]\ntype = \"bitfit\"\n"
+    "match = [\"*.attn.*.weight\", \"*.mlp.*.weight\"]\n"
+    "[[model.adapters]]\nnames = [\"chat\"]\ntype = \"lora\"\n"
+    "match = [\"model.ids.weight\", \"model.head.weight\"]\n";
+
 // A mix of all three and of samples of the base alone, several of them in each batch.
 const std::vector<int> kMix{0, 1, 2, -1, 1, 2, 0, 1};
 
-void check_grids(const Folder& folder, const std::string& compute, double tolerance, int steps,
-                 const std::vector<std::string>& overrides = {}) {
-  const JobSpec joint =
-      job(llama_model(folder) + adapters_of(kNames),
-          data(folder, "mix", kMix) + data(folder, "mix", kMix, "eval") + kBySample + overrides,
-          compute);
+void check_grids(const Folder& folder, const std::string& model, const std::string& compute,
+                 double tolerance, int steps, const std::vector<std::string>& overrides = {}) {
+  const JobSpec joint = job(
+      model, data(folder, "mix", kMix) + data(folder, "mix", kMix, "eval") + kBySample + overrides,
+      compute);
   const Outcome expected = alone(joint, steps);
   check_only_adapters_change(expected);
   for (const Layout& layout : layouts()) {
@@ -240,12 +247,14 @@ TEST_SUITE("adapters_by_sample") {
   }
   TEST_CASE("the same on every grid") {
     const Folder folder;
-    check_grids(folder, "f64", 1e-11, 6);
-    check_grids(folder, "f32", 1e-5, 6);
+    const std::string model = llama_model(folder) + adapters_of(kNames);
+    check_grids(folder, model, "f64", 1e-11, 6);
+    check_grids(folder, gpt2_model(folder) + kBiases, "f64", 1e-11, 6);
+    check_grids(folder, model, "f32", 1e-5, 6);
   }
   TEST_CASE("in 16 bits, and beside weights of 8 and 4 bits") {
     const Folder folder;
-    check_grids(folder, "bf16", 2e-2, 4);
+    check_grids(folder, llama_model(folder) + adapters_of(kNames), "bf16", 2e-2, 4);
     const JobSpec numbers =
         job(llama_model(folder) + adapters_of(kNames),
             data(folder, "mix", kMix) + data(folder, "mix", kMix, "eval") + kBySample);
