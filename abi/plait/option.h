@@ -30,6 +30,9 @@ extern "C" {
 #define PLAIT_OPT_HAS_MAX 2u
 #define PLAIT_OPT_MIN_EXCLUSIVE 4u /* the minimum itself is refused */
 #define PLAIT_OPT_MAX_EXCLUSIVE 8u /* the maximum itself is refused */
+/* Of a list of texts of a PEFT method: each is "PATTERN=VALUE", for the targets whose names the
+ * pattern matches. One that matches no target of its adapter is an error of the experiment. */
+#define PLAIT_OPT_BY_TARGET 16u
 
 /* One option. Static: it lives as long as the item that declares it. Texts end in NUL.
  *

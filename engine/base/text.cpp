@@ -5,6 +5,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "kit/by_target.hpp"
+
 namespace plait {
 
 std::string strf(const char* format, ...) {
@@ -43,25 +45,7 @@ bool starts_with(std::string_view text, std::string_view prefix) {
 bool ends_with(std::string_view text, std::string_view suffix) { return text.ends_with(suffix); }
 
 bool glob_match(std::string_view pattern, std::string_view text) {
-  // Only the last '*' needs to be remembered: backtracking to an earlier one cannot match anything
-  // that the last one cannot.
-  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      mark = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++mark;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return kit::glob_match(pattern, text);
 }
 
 std::string real_text(double value) {

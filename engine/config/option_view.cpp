@@ -94,13 +94,15 @@ bool is_snake_case(std::string_view name) {
 }
 
 std::string defect_of_limits(const plait_option& option) {
-  constexpr uint32_t kKnown =
-      PLAIT_OPT_HAS_MIN | PLAIT_OPT_HAS_MAX | PLAIT_OPT_MIN_EXCLUSIVE | PLAIT_OPT_MAX_EXCLUSIVE;
+  constexpr uint32_t kKnown = PLAIT_OPT_HAS_MIN | PLAIT_OPT_HAS_MAX | PLAIT_OPT_MIN_EXCLUSIVE |
+                              PLAIT_OPT_MAX_EXCLUSIVE | PLAIT_OPT_BY_TARGET;
   const uint32_t flags = option.flags;
   if (flags & ~kKnown) return "has flags " + std::to_string(flags) + ", of which some are unknown";
   const bool least = flags & PLAIT_OPT_HAS_MIN, most = flags & PLAIT_OPT_HAS_MAX;
   if ((!least && (flags & PLAIT_OPT_MIN_EXCLUSIVE)) || (!most && (flags & PLAIT_OPT_MAX_EXCLUSIVE)))
     return "excludes a limit that it does not have";
+  if ((flags & PLAIT_OPT_BY_TARGET) && option.type != PLAIT_OPT_TEXTS)
+    return "has values by target, which only a list of texts has";
   if (!least && !most) return "";
   if (option.type != PLAIT_OPT_INT && option.type != PLAIT_OPT_REAL &&
       option.type != PLAIT_OPT_INTS && option.type != PLAIT_OPT_REALS)

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/normalization.hpp"
+#include "kit/by_target.hpp"
 
 namespace plait::plan {
 config::Origin origin_of(const config::Experiment& e, const std::string& key) {
@@ -174,6 +176,32 @@ bool has_parameters(const Plan& plan, const Tracer& tracer, const config::ModelC
   return false;
 }
 
+// Options with values for targets by name: their patterns are compared with what the adapter holds.
+bool check_by_target(const config::AdapterConfig& adapter, const std::vector<std::string>& targets,
+                     config::Problems& problems) {
+  bool sound = true;
+  for (const config::OptionValue& option : adapter.options.values()) {
+    if (!(option.declared->flags & PLAIT_OPT_BY_TARGET)) continue;
+    const std::string name = option.declared->name;
+    const auto add = [&](const std::string& what, const std::string& hint) {
+      sound = false;
+      problems.add(adapter.options.origin(name), adapter.path + "." + name, what, hint);
+    };
+    for (const std::string& text : adapter.options.get_texts(name)) {
+      const auto one = kit::by_target(text);
+      if (!one) {
+        add("found '" + text + "', expected PATTERN=VALUE",
+            "for instance \"" + (targets.empty() ? "*" : targets.front()) + "=16\"");
+      } else if (const std::string pattern(one->pattern); !unmatched({pattern}, targets).empty()) {
+        add("pattern '" + pattern + "' matches nothing that this adapter changes" +
+                did_you_mean(nearest(pattern, targets)),
+            "it changes: " + some(targets));
+      }
+    }
+  }
+  return sound;
+}
+
 // Its patterns are compared with the names of what its method can change. False: it has a problem.
 bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelConfig& model,
                    const config::AdapterConfig& adapter, config::Problems& problems) {
@@ -182,7 +210,10 @@ bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelCo
   for (const AdapterTarget& target : tracer.adapter_targets())
     if (target.model == model.name && (plan.registry->peft(adapter.type).targets & target.what))
       names.push_back(target.name);
-  bool sound = true;
+  std::vector<std::string> held;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(held),
+               [&](const std::string& name) { return adapter.holds(name); });
+  bool sound = held.empty() || check_by_target(adapter, held, problems);
   for (const char* key : {"match", "exclude"})
     for (const std::string& pattern :
          unmatched(key[0] == 'm' ? adapter.match : adapter.exclude, names)) {

@@ -337,6 +337,7 @@ AT(plait_comm_item, probe, 120);
 #endif
 
 _Static_assert(PLAIT_KERNEL_HOST == 1, "flags of kernels moved");
+_Static_assert(PLAIT_OPT_BY_TARGET == 16, "flags of options moved");
 _Static_assert(PLAIT_F8E4M3 == 9 && PLAIT_F8E5M2 == 10, "element types moved");
 _Static_assert(PLAIT_SCOPE_ELEMENT == 0 && PLAIT_SCOPE_TENSOR == 1, "scopes of optimizers moved");
 _Static_assert(PLAIT_PARAMETER_TABLE == 1 && PLAIT_PARAMETER_OUTPUT == 2 &&

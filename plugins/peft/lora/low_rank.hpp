@@ -4,7 +4,11 @@
 #include <plait/plugin.hpp>
 
 #include <cmath>
+#include <optional>
+#include <string>
+#include <type_traits>
 
+#include "kit/by_target.hpp"
 #include "plugins/support/functions.hpp"
 
 namespace plait::low_rank {
@@ -12,6 +16,10 @@ namespace plait::low_rank {
 constexpr plait_option kOptions[] = {
     at_least(opt_int("rank", "8", "rank of the change, r: it is a product of two factors"), 1),
     opt_real("alpha", "8.0", "the change is multiplied by alpha / rank"),
+    opt_by_target("rank_pattern",
+                  "other ranks: texts \"PATTERN=RANK\", of which the first that matches the name "
+                  "of a target counts"),
+    opt_by_target("alpha_pattern", "other values of alpha, as of rank_pattern"),
     opt_bool("rslora", "false", "by alpha / sqrt(rank) instead (Kalajdzievski 2023)"),
     below(at_least(opt_real("dropout", "0.0",
                             "probability that an input of the change is 0; none of a table"),
@@ -22,9 +30,32 @@ constexpr plait_option kOptions[] = {
                "deviation 1/rank; the second one starts at 0, of a table the first"),
 };
 
-inline double scale_of(const Options& o) {
-  const auto rank = static_cast<double>(o.integer("rank"));
-  return o.real("alpha") / (o.flag("rslora") ? std::sqrt(rank) : rank);
+// The first value of the option's texts whose pattern matches the target; nothing: none does.
+template <class T>
+std::optional<T> value_for(const Options& o, const char* option, const PeftTarget& t) {
+  std::optional<T> found;
+  for (const std::string& text : o.texts(option)) {
+    const auto one = kit::by_target(text);
+    const auto number = one ? kit::number_of<T>(one->value) : std::nullopt;
+    constexpr bool kWhole = std::is_integral_v<T>;
+    if (!number || (kWhole ? *number < 1 : !std::isfinite(static_cast<double>(*number))))
+      fail(PLAIT_ERR_CONFIG, "[peft-lora] " + std::string(option) + " has '" + text +
+                                 "', expected PATTERN=NUMBER with a " +
+                                 (kWhole ? "whole number of at least 1" : "number") +
+                                 ", for instance \"*.attn.*=16\"; set at " + o.origin(option));
+    if (!found && kit::glob_match(one->pattern, t.name)) found = number;
+  }
+  return found;
+}
+
+inline int64_t rank_of(const Options& o, const PeftTarget& t) {
+  return value_for<int64_t>(o, "rank_pattern", t).value_or(o.integer("rank"));
+}
+
+inline double scale_of(const Options& o, const PeftTarget& t) {
+  const auto rank = static_cast<double>(rank_of(o, t));
+  const double alpha = value_for<double>(o, "alpha_pattern", t).value_or(o.real("alpha"));
+  return alpha / (o.flag("rslora") ? std::sqrt(rank) : rank);
 }
 
 // The factors of a change. Of a product: a (r,I), b (O,r), the change of W is b·a. Of a table
@@ -36,7 +67,7 @@ struct Factors {
 
 inline Factors factors(const Builder& b, const Options& o, const PeftTarget& t) {
   const Shape weight = b.shape(t.weight);
-  const int64_t rank = o.integer("rank");
+  const int64_t rank = rank_of(o, t);
   if (t.what == PLAIT_PEFT_LOOKUP)
     return {b.parameter("a", Shape({weight.dims[0], rank}), Init::constant(0), t.shard_along(0, 0),
                         t.shard_unit),
@@ -59,7 +90,7 @@ inline Value change(const Builder& b, const Options& o, const PeftTarget& t, con
     product = b.op("matmul", {f.b, f.a});
   else
     product = b.op("matmul", {f.a, f.b}, {attr("transpose_a", true), attr("transpose_b", true)});
-  return product * scale_of(o);
+  return product * scale_of(o, t);
 }
 
 // What it adds to the output for these inputs x, rows of a table or numbers: scale · (x·aᵀ)·bᵀ.
@@ -68,7 +99,7 @@ inline Value added(const Builder& b, const Options& o, const PeftTarget& t, cons
   const Value inner = t.what == PLAIT_PEFT_LOOKUP
                           ? b.op("gather", {f.a, x})
                           : b.op("matmul", {x, f.a}, {attr("transpose_b", true)});
-  return b.op("matmul", {inner, f.b}, {attr("transpose_b", true)}) * scale_of(o);
+  return b.op("matmul", {inner, f.b}, {attr("transpose_b", true)}) * scale_of(o, t);
 }
 
 }  // namespace plait::low_rank

@@ -220,6 +220,12 @@ TEST_CASE("malformed declarations are found") {
   CHECK(contains(defect(o), "struct_size 8, expected at least 72"));
   CHECK(contains(defect(make_option(PLAIT_OPT_INT, "Bad", "1")), "snake_case"));
   CHECK(contains(defect(make_option(99, "n", "1")), "has type 99"));
+  o = make_option(PLAIT_OPT_TEXTS, "n", "[]");
+  o.flags = PLAIT_OPT_BY_TARGET;
+  CHECK(defect(o).empty());
+  o.type = PLAIT_OPT_TEXT;
+  o.default_value = "\"\"";
+  CHECK(contains(defect(o), "has values by target, which only a list of texts has"));
   CHECK(contains(defect(make_option(PLAIT_OPT_INT, "n", "x")), "breaks its own declaration"));
   CHECK(contains(defect(at_least(make_option(PLAIT_OPT_INT, "n", "0"), 1)),
                  "breaks its own declaration"));

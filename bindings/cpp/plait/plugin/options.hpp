@@ -65,6 +65,12 @@ constexpr plait_option opt_choice(const char* n, const char* d, const char* choi
   o.choices = choices;
   return o;
 }
+// Of a PEFT method: texts "PATTERN=VALUE" for targets whose names the pattern matches.
+constexpr plait_option opt_by_target(const char* n, const char* h) {
+  plait_option o = opt_texts(n, "[]", h);
+  o.flags |= PLAIT_OPT_BY_TARGET;
+  return o;
+}
 constexpr plait_option at_least(plait_option o, double min) {
   o.min = min;
   o.flags |= PLAIT_OPT_HAS_MIN;
