@@ -32,6 +32,10 @@ constexpr plait_option kFineTune[] = {
     at_most(at_least(opt_int("length", nullptr, "tokens of a sample"), 1), 1 << 30),
     opt_choice("pack", "\"none\"", "none|best_fit",
                "none: a line per sample; best_fit: several, whole ones, the rest padded"),
+    at_least(opt_int("placeholders", "0",
+                     "tokens in front of each line, of id 0 and without a label, whose vectors "
+                     "adapters give: `soft_prompt` and `prefix`"),
+             0),
     opt_choice("truncate", "\"end\"", "end|start|skip|refuse",
                "of a line with more than length + 1 tokens: leave out its end, its start, or all "
                "of it, or refuse the file"),
@@ -63,6 +67,7 @@ class FineTune {
  public:
   FineTune(const Host& host, const Options& o)
       : length_(o.integer("length")),
+        placeholders_(o.integer("placeholders")),
         truncate_(o.text("truncate")),
         strict_(o.flag("strict")),
         weighted_(o.flag("weights")),
@@ -72,6 +77,7 @@ class FineTune {
       host.log(PLAIT_LOG_WARN,
                "[data.fine_tune] pack = \"best_fit\" without reset_attention: lines of a sample "
                "see one another");
+    check_placeholders(o);
     read_files(host, o);
     packing_ = o.text("pack") == "best_fit" ? support::pack_best_fit(starts_, length_)
                                             : support::pack_none(starts_, length_);
@@ -124,6 +130,18 @@ class FineTune {
 
   void add_field(const char* name, uint32_t role, uint32_t type = PLAIT_I32) {
     fields_.push_back({name, role, 0, Shape({length_}, type).raw()});
+  }
+
+  void check_placeholders(const Options& o) const {
+    const std::string at = "; set at " + std::string(o.origin("placeholders"));
+    if (placeholders_ >= length_)
+      fail(PLAIT_ERR_CONFIG, "[data.fine_tune] placeholders are " + text(placeholders_) +
+                                 ", expected fewer than length, which is " + text(length_) + at);
+    if (placeholders_ > 0 && o.text("pack") == "best_fit")
+      fail(PLAIT_ERR_CONFIG,
+           "[data.fine_tune] placeholders with pack = \"best_fit\": adapters give vectors to the "
+           "first tokens of a sample, which would hold several lines; set pack = \"none\"" +
+               at);
   }
 
   void read_files(const Host& host, const Options& o) {
@@ -201,12 +219,14 @@ class FineTune {
 
   // Keeps at most T + 1 tokens of a line; one without any label counts for nothing.
   void add(const std::string& where, Example e) {
-    const auto most = static_cast<size_t>(length_) + 1;
+    const auto most = static_cast<size_t>(length_ - placeholders_) + 1;
     if (e.ids.size() > most) {
       if (truncate_ == "refuse")
         fail(PLAIT_ERR_DATA, where + ": there are " + std::to_string(e.ids.size()) +
                                  " tokens, a sample holds " + std::to_string(most) +
-                                 ", one more than length; set truncate or a greater length");
+                                 ", one more than length" +
+                                 (placeholders_ > 0 ? " without placeholders" : "") +
+                                 "; set truncate or a greater length");
       ++long_;
       if (truncate_ == "skip") return;
       const size_t from = truncate_ == "start" ? e.ids.size() - most : 0;
@@ -215,11 +235,14 @@ class FineTune {
       e.weights = {e.weights.begin() + static_cast<ptrdiff_t>(from),
                    e.weights.begin() + static_cast<ptrdiff_t>(from + most)};
     }
-    if (std::none_of(e.weights.begin() + (e.weights.empty() ? 0 : 1), e.weights.end(),
-                     [](float w) { return w > 0; })) {
+    // The first token is the label of nothing, or of the last placeholder.
+    if (std::none_of(e.weights.begin() + (e.weights.empty() || placeholders_ > 0 ? 0 : 1),
+                     e.weights.end(), [](float w) { return w > 0; })) {
       if (no_label_++ == 0) first_no_label_ = where;
       return;
     }
+    ids_.insert(ids_.end(), static_cast<size_t>(placeholders_), 0);
+    weights_.insert(weights_.end(), static_cast<size_t>(placeholders_), 0.0F);
     ids_.insert(ids_.end(), e.ids.begin(), e.ids.end());
     weights_.insert(weights_.end(), e.weights.begin(), e.weights.end());
     starts_.push_back(static_cast<int64_t>(ids_.size()));
@@ -228,7 +251,8 @@ class FineTune {
   [[noreturn]] void fail_empty() const {
     fail(PLAIT_ERR_DATA, "[data.fine_tune] none of the " + std::to_string(lines_) +
                              " lines makes a sample: " + std::to_string(long_) +
-                             " have more than " + text(length_ + 1) + " tokens (truncate = \"" +
+                             " have more than " + text(length_ - placeholders_ + 1) + " tokens" +
+                             (placeholders_ > 0 ? " beside placeholders" : "") + " (truncate = \"" +
                              truncate_ + "\"), and in " + std::to_string(no_label_) +
                              " nothing to learn is left; use a greater length, or truncate = "
                              "\"start\"");
@@ -243,7 +267,8 @@ class FineTune {
       warn(std::to_string(replaced_) +
            " sequences of bytes were not UTF-8 and became U+FFFD, the first in " + first_replaced_);
     if (long_ > 0)
-      warn(std::to_string(long_) + of + "have more than " + text(length_ + 1) + " tokens, " +
+      warn(std::to_string(long_) + of + "have more than " + text(length_ - placeholders_ + 1) +
+           " tokens, " +
            (truncate_ == "skip" ? "and were left out"
                                 : "of which the " + truncate_ + " was left out"));
     if (no_label_ > 0)
@@ -254,7 +279,8 @@ class FineTune {
   void make_fingerprint(const Options& o) {
     const std::string decides = text(length_) + " " + std::string(o.text("pack")) +
                                 std::to_string(weighted_) + std::to_string(first_) +
-                                std::to_string(positions_);
+                                std::to_string(positions_) +
+                                (placeholders_ > 0 ? " " + text(placeholders_) : "");
     fingerprint_ = XXH3_64bits_withSeed(decides.data(), decides.size(), tokenizer_fingerprint_);
     const auto hash = [&](const auto& all) {
       fingerprint_ = XXH3_64bits_withSeed(all.data(), all.size() * sizeof all[0], fingerprint_);
@@ -288,7 +314,7 @@ class FineTune {
     }
   }
 
-  int64_t length_;
+  int64_t length_, placeholders_;
   std::string truncate_;
   bool strict_, weighted_, first_, positions_;
   std::vector<int32_t> ids_;           // of all lines

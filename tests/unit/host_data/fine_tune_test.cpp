@@ -88,6 +88,31 @@ TEST_CASE("prompts and completions: the loss is on the completion and its end to
   CHECK(d.read("positions", 0) == Ints{0, 1, 2, 3, 0, 0});
 }
 
+TEST_CASE("placeholders stand in front of each line; the last one predicts its first token") {
+  const Bench b;
+  const std::string lines = R"({"prompt": "ab", "completion": "cd"})"
+                            "\n"
+                            R"({"prompt": "", "completion": "xyzuv"})"
+                            "\n";
+  const Dataset d = b.open(lines, 6, "placeholders = 2\nreset_attention = true");
+  CHECK(d.samples() == 2);
+  CHECK(d.read("tokens", 0) == Ints{0, 0, 'a', 'b', 'c', 'd'});
+  CHECK(d.read("labels", 0) == Ints{-100, -100, -100, 'c', 'd', kEnd});
+  CHECK(d.read("first", 0) == Ints{0, 0, 0, 0, 0, 0});
+  CHECK(d.read("tokens", 1) == Ints{0, 0, 'x', 'y', 'z', 'u'});
+  CHECK(d.read("labels", 1) == Ints{-100, 'x', 'y', 'z', 'u', 'v'});
+  // What is left out of a line is left out behind the placeholders.
+  const Dataset cut = b.open(lines, 4, "placeholders = 2\ntruncate = \"start\"");
+  CHECK(cut.read("tokens", 1) == Ints{0, 0, 'u', 'v'});
+  CHECK(cut.read("labels", 1) == Ints{-100, 'u', 'v', kEnd});
+  CHECK(contains(b.error(lines, "placeholders = 8"),
+                 "placeholders are 8, expected fewer than length, which is 8; set at"));
+  CHECK(contains(b.error(lines, "placeholders = 2\npack = \"best_fit\""),
+                 "which would hold several lines; set pack = \"none\"; set at"));
+  CHECK(contains(b.error(lines, "placeholders = 5\ntruncate = \"refuse\""),
+                 "a sample holds 4, one more than length without placeholders; set truncate"));
+}
+
 TEST_CASE("packed: whole lines together, each for itself") {
   const Bench b;
   std::string lines;
