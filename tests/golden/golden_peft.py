@@ -9,6 +9,8 @@ initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before 
 `grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
 PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the first batch then; and
 `merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible.
+PiSSA starts as the library lets it; `start.PARAMETER` are the principal parts of the weights by an
+SVD in float64.
 Case `peft` holds what all share. The cases `rows.NAME` are the same
 of a table whose rows are looked up by the labels, a linear layer, ReLU and a head, without weight
 decay: the peft library trains rows, Plait what is added to them.
@@ -128,6 +130,27 @@ def lora(initial, **options):
     return model, lora_names(model, method), [entry]
 
 
+def pissa(initial):
+    """The library takes the principal part out of the weights, in f32: here again in float64."""
+    rank, alpha, layers = 3, 6, (1, 2, 3)
+    start = get_peft_model(Mlp(initial).float(), LoraConfig(
+        r=rank, lora_alpha=alpha, init_lora_weights="pissa",
+        target_modules=[f"layer{i}" for i in layers])).double()
+    names, fixed, parts = {}, {}, {}
+    for name, p in lora_names(start, "pissa").items():
+        names[name], fixed[f"{name[:-1]}initial_{name[-1]}"] = p, p.detach().clone()
+    for i in layers:
+        layer = getattr(start.base_model.model, f"layer{i}")
+        weight = torch.tensor(initial[f"layer{i}.weight"])
+        b, a = (fixed[f"model.linear{i}.weight.pissa.initial_{factor}"] for factor in "ba")
+        layer.base_layer.weight.data = weight - alpha / rank * b @ a
+        u, sigma, v = torch.linalg.svd(weight, full_matrices=False)
+        parts[f"start.model.linear{i}.weight"] = (u[:, :rank] * sigma[:rank]) @ v[:rank]
+    match = [f"model.linear{i}.weight" for i in layers]
+    entry = dict(type="pissa", match=match, rank=rank, alpha=float(alpha))
+    return start, names, [entry], fixed, parts
+
+
 def vera(initial):
     """The two fixed matrices are shared by all layers: each uses their first rows and columns."""
     config = VeraConfig(target_modules=["layer1", "layer3"], r=RANK, projection_prng_key=5)
@@ -183,6 +206,7 @@ CASES = {
     "lora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5),
     "rslora": lambda i: lora(i, layers=(2,), r=2, lora_alpha=3, use_rslora=True),
     "dora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5, use_dora=True),
+    "pissa": pissa,
     "vera": vera,
     "ia3": ia3,
     "bitfit": bitfit,
@@ -206,7 +230,8 @@ def make():
         tensors = {}
         for name, p in sorted(names.items()):
             about = 1.0 if name.endswith(("factor", "magnitude")) else 0.0
-            p.data = torch.tensor(about + draws.normal(*p.shape, scale=0.25))
+            if case != "pissa":
+                p.data = torch.tensor(about + draws.normal(*p.shape, scale=0.25))
             tensors[f"init.{name}"] = p.detach().clone()
         tensors |= train(model, list(names.values()), data["x"], data["target"])
         tensors |= {f"final.{name}": p.detach().clone() for name, p in names.items()}
@@ -214,7 +239,7 @@ def make():
         tensors |= {f"merged.model.{name}": p.detach().clone() for name, p in merged(model).items()}
         for when in ("init", "final"):
             tensors |= {f"{when}.{name}": value for name, value in fixed.items()}
-        golden.add(f"peft.{case}", {"adapters": entries}, tensors)
+        golden.add(f"peft.{case}", {"adapters": entries}, tensors | (more[1] if more[1:] else {}))
     for tied in (False, True):
         add_rows(golden, tied, data["target"])
     return golden

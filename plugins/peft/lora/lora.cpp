@@ -1,9 +1,11 @@
 // peft-lora: low-rank changes of products and tables (Hu et al. 2021, arXiv:2106.09685), also of
-// their directions alone.
+// their directions alone, or in place of the weight's principal part.
 #include <plait/plugin.hpp>
 
 #include "plugins/peft/lora/dora.hpp"
 #include "plugins/peft/lora/low_rank.hpp"
+#include "plugins/peft/lora/orthogonal_rows.hpp"
+#include "plugins/peft/lora/pissa.hpp"
 
 namespace {
 using namespace plait;
@@ -25,5 +27,8 @@ PLAIT_PLUGIN("peft-lora", "0.1.0", "Apache-2.0", "Low-rank changes of weights") 
                         PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP, low_rank::kOptions);
   static const auto dora = dora::item();
   host.add(lora);
+  static const auto pissa = pissa::item();
   host.add(dora);
+  host.add(pissa);
+  orthogonal_rows::add(host);
 }

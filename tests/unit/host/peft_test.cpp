@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <tuple>
 
 #include "tests/support/folder.hpp"
 #include "tests/unit/host/host.hpp"
@@ -256,6 +257,121 @@ TEST_CASE("DoRA starts with the norms of the rows, and changes nothing") {
   }
   std::vector<double> x(78, 0.25);
   check_close(predict(run, x), predict(plain, x), 1e-13);
+}
+
+TEST_CASE("PiSSA starts as the principal part of each weight, and changes nothing") {
+  const GoldenFile golden("peft.safetensors");
+  const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  constexpr size_t kRank = 3;
+  const json pissa = {{"type", "pissa"},
+                      {"match", {"model.linear*.weight"}},
+                      {"rank", kRank},
+                      {"alpha", 6.0},
+                      {"iterations", 60}};
+  for (const std::string device : {"cpu", "reference"}) {
+    CAPTURE(device);
+    constexpr double kEpsilon = 1e-6;
+    const std::string on = "[run]\ndevice = \"" + device + "\"\n";
+    const Run plain(experiment(json::array(), adamw, on)),
+        run(experiment(json::array({pissa}), adamw, on));
+    for (const auto& [own, stored] : base())
+      for (const Run* each : {&plain, &run}) write(*each, own, golden.values(stored));
+    // A merge at the initial values changes no weight, and lets the adapter start anew.
+    host::check(plait_session_merge(run.session(), PLAIT_MERGE_FINAL));
+    std::vector<size_t> widths{13, 11, 7, 5};
+    for (size_t layer = 1; layer <= 3; ++layer) {
+      CAPTURE(layer);
+      const size_t in = widths[layer - 1], out = widths[layer];
+      const std::string weight = "model.linear" + std::to_string(layer) + ".weight";
+      const auto a = read(run, weight + ".pissa.a", kRank * in),
+                 b = read(run, weight + ".pissa.b", out * kRank);
+      CHECK(read(run, weight + ".pissa.initial_a", kRank * in) == a);
+      CHECK(read(run, weight + ".pissa.initial_b", out * kRank) == b);
+      CHECK(read(run, weight, out * in) ==
+            golden.values("peft/base.layer" + std::to_string(layer) + ".weight"));
+      std::vector<double> product(out * in, 0);
+      for (size_t i = 0; i < out; ++i)
+        for (size_t k = 0; k < in; ++k)
+          for (size_t r = 0; r < kRank; ++r)
+            product[i * in + k] += 2 * b[i * kRank + r] * a[r * in + k];
+      const auto expected = golden.values("peft.pissa/start." + weight);
+      for (size_t i = 0; i < expected.size(); ++i)
+        CHECK(std::abs(product[i] - expected[i]) < kEpsilon);
+      // Each factor has the square root of a singular value, and the directions are orthogonal.
+      for (size_t r = 0; r < kRank; ++r)
+        for (size_t q = 0; q <= r; ++q) {
+          double of_a = 0, of_b = 0;
+          for (size_t k = 0; k < in; ++k) of_a += a[r * in + k] * a[q * in + k];
+          for (size_t i = 0; i < out; ++i) of_b += b[i * kRank + r] * b[i * kRank + q];
+          if (q == r)
+            CHECK(of_a == doctest::Approx(of_b).epsilon(kEpsilon));
+          else
+            CHECK(std::abs(of_a) + std::abs(of_b) < kEpsilon);
+        }
+    }
+    std::vector<double> x(78, 0.25);
+    CHECK(predict(run, x) == predict(plain, x));
+  }
+}
+
+TEST_CASE("a rank that a weight does not have") {
+  const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const json pissa = {{"type", "pissa"}, {"match", {"model.linear*.weight"}}, {"rank", 6}};
+  const auto failure =
+      host::failure_of([&] { const Run run(experiment(json::array({pissa}), adamw, "")); });
+  CHECK(failure.code == PLAIT_ERR_CONFIG);
+  CAPTURE(failure.text);
+  CHECK(failure.text.find("the rank of 'model.linear3.weight' is 6") != std::string::npos);
+}
+
+TEST_CASE("ranks and alpha by pattern") {
+  const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  const auto with = [](const json& ranks, const json& alphas) {
+    return json{{"type", "lora"},
+                {"match", {"model.linear*.weight"}},
+                {"rank", 2},
+                {"alpha", 4.0},
+                {"rank_pattern", ranks},
+                {"alpha_pattern", alphas}};
+  };
+  // The first pattern that matches counts.
+  const json one = with({"model.linear2.weight=4", "*2.weight=1", "*1*=3"}, {"*3.weight=8.5"});
+  const Run run(experiment(json::array({one}), adamw, ""));
+  const std::vector<std::tuple<std::string, size_t, double>> targets{
+      {"model.linear1.weight", 3, 4.0 / 3},
+      {"model.linear2.weight", 4, 1},
+      {"model.linear3.weight", 2, 4.25}};
+  const std::vector<size_t> widths{13, 11, 7, 5};
+  for (size_t i = 0; i < 3; ++i) {
+    const auto& [name, rank, scale] = targets[i];
+    CAPTURE(name);
+    // The whole change is scale · b·a; it is what a merge adds.
+    write(run, name + ".lora.a", std::vector<double>(rank * widths[i], 0.5));
+    write(run, name + ".lora.b", std::vector<double>(widths[i + 1] * rank, 0.25));
+    const size_t n = widths[i] * widths[i + 1];
+    const auto before = read(run, name, n);
+    host::check(plait_session_merge(run.session(), 0));
+    const auto after = read(run, name, n);
+    host::check(plait_session_unmerge(run.session()));
+    for (size_t k = 0; k < n; ++k)
+      CHECK(after[k] - before[k] ==
+            doctest::Approx(scale * 0.125 * static_cast<double>(rank)).epsilon(1e-12));
+  }
+  const auto problem = [&](const json& ranks, const json& alphas, const std::string& part) {
+    const auto failure = host::failure_of(
+        [&] { const Run bad(experiment(json::array({with(ranks, alphas)}), adamw, "")); });
+    CHECK(failure.code == PLAIT_ERR_CONFIG);
+    CAPTURE(failure.text);
+    CHECK(failure.text.find(part) != std::string::npos);
+  };
+  const json none = json::array();
+  problem({"*.linear4.*=3"}, none,
+          "pattern '*.linear4.*' matches nothing that this adapter changes");
+  problem({"*.linear4.*=3"}, none, "model.adapters[0].rank_pattern");
+  problem(none, {"*.bias=3"}, "model.adapters[0].alpha_pattern");
+  for (const char* text : {"*=0", "*=2.5", "*=many", "*", "=3", "*="})
+    problem({text}, none, "rank_pattern has '" + std::string(text) + "', expected PATTERN=NUMBER");
+  problem(none, {"*=inf"}, "alpha_pattern has '*=inf', expected PATTERN=NUMBER with a number");
 }
 
 TEST_CASE("magnitudes follow the weights that are loaded, unless they are loaded themselves") {
