@@ -78,13 +78,13 @@ typedef struct plait_format_item {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *read)(const plait_host *host, const plait_options *options, const char *folder,
                                                  const plait_format_output *out);
   /* Describes a model for other libraries: the files beside its weights, and a place for each
-   * parameter. `model` (size bytes) is JSON: {"schema": 1, "load" (path of the weights that it began
-   * with, or ""), "dtype" ("f32", "bf16", ... of the tensors that are written), "layers": [{"type",
-   * "name", "from", "as", "options": {name: value}, "tie": {name: parameter}}], "adapters":
-   * [{"type", "name", "options"}], "train" (patterns of the model's own parameters that were trained
-   * beside adapters), "parameters": {name: shape}}, with every option, and names without the
-   * model's. A parameter of an adapter is TARGET.NAME.OWN, NAME the adapter's. May be NULL: the
-   * format is only read.
+   * parameter. `model` (size bytes) is JSON: {"schema": 1, "name", "load" (path of the weights that
+   * it began with, or ""), "dtype" ("f32", "bf16", ... of the tensors that are written), "layers":
+   * [{"type", "name", "from", "as", "options": {name: value}, "tie": {name: parameter}}],
+   * "adapters": [{"type", "name", "options"}], "train" (patterns of the model's own parameters that
+   * were trained beside adapters), "parameters": {name: shape}}, with every option, and names
+   * without the model's. A parameter of an adapter is TARGET.NAME.OWN, NAME the adapter's. May be
+   * NULL: the format is only read.
    * Errors: PLAIT_ERR_UNIMPLEMENTED for a model that the format cannot describe, with layer and
    * option; those of read() for files that options name. [thread: owner; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *write)(const plait_host *host, const plait_options *options, const char *model,

@@ -228,7 +228,7 @@ std::string model_json(const config::ModelConfig& model, const checkpoint::Check
     return starts_with(name, prefix) ? name.substr(prefix.size()) : name;
   };
   JsonWriter w;
-  w.object().field("schema", 1).field("load", model.load);
+  w.object().field("schema", 1).field("name", model.name).field("load", model.load);
   w.field("dtype", kit::dtype_name(main_dtype(from, prefix, types))).key("layers").array();
   for (const config::LayerConfig& layer : model.layers) {
     w.object().field("type", layer.type).field("name", layer.name);

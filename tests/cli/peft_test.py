@@ -27,8 +27,8 @@ class Files(RankCase):
         return self.expect(0, "import", "peft", GOLDEN / "peft" / name, out, "--option",
                            "base=base", *options)
 
-    def generated(self, experiment, *words):
-        done = self.expect(0, "generate", experiment, "--ids", "1,2,3", "--temperature", "0",
+    def generated(self, experiment, *words, ids="1,2,3"):
+        done = self.expect(0, "generate", experiment, "--ids", ids, "--temperature", "0",
                            "--max-tokens", "8", "--length", "32", "--json", *words)
         return done.event("sequence")["ids"]
 
@@ -60,6 +60,22 @@ class Files(RankCase):
         self.assertEqual(self.generated("again/experiment.toml"), trained)
         self.fails(3, ("export", "hf", "run", "no"), "the model has adapters", "plait export peft")
         self.assertFalse((self.folder / "no").exists())
+
+    def test_a_soft_prompt(self):
+        self.import_peft("gpt2_prompt", "in")
+        self.assertIn("n_tokens = 4", (self.folder / "in/experiment.toml").read_text())
+        first = self.generated("in/experiment.toml", ids="0,0,0,0,1,2,3")
+        # Placeholders may be of any id.
+        self.assertEqual(self.generated("in/experiment.toml", ids="9,8,7,6,1,2,3"), first)
+        self.trained("in/experiment.toml", "optimizer.learning_rate=0.5")
+        trained = self.generated("in/experiment.toml", "--checkpoint", "run", ids="0,0,0,0,1,2,3")
+        self.assertNotEqual(trained, first)
+        self.expect(0, "export", "peft", "run", "out")
+        config = json.loads((self.folder / "out/adapter_config.json").read_text())
+        self.assertEqual((config["peft_type"], config["num_virtual_tokens"], config["token_dim"]),
+                         ("PROMPT_TUNING", 4, 32))
+        self.expect(0, "import", "peft", "out", "again", "--option", "base=base")
+        self.assertEqual(self.generated("again/experiment.toml", ids="0,0,0,0,1,2,3"), trained)
 
     def test_names(self):
         self.import_peft("gpt2_ia3", "in", "--option", "adapter=poet")

@@ -3,8 +3,8 @@
     python check_peft.py PLAIT [--models N] [--seed S]        needs requirements_peft.txt
 
 Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors
-by pattern, rank-stabilised or not, on products, the embedding and the head; or IA3) is drawn and
-saved by the library. plait imports both: all logits must be those of the library in float64 to
+by pattern, rank-stabilised or not, on products, the embedding and the head; DoRA; or IA3) is drawn
+and saved by the library. plait imports both: all logits must be those of the library in float64 to
 1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some
 steps, and one of its own on q and v, and exports them: the library loads each with nothing missing
 and nothing unexpected, and its logits must be those of plait likewise, to 1e-5 of the largest one.
@@ -58,6 +58,7 @@ def adapter_of(family, r, tied):
                       r=r.choice([1, 2, 4]),
                       lora_alpha=r.choice([1, 3, 8]),
                       use_rslora=r.random() < 0.5,
+                      use_dora=not more and r.random() < 0.5,
                       lora_dropout=r.choice([0.0, 0.1]),
                       rank_pattern=r.choice([{}, {
                           patterned: 3
@@ -73,7 +74,8 @@ def drawn(model, seed):
     for name, p in sorted(model.named_parameters()):
         if p.requires_grad:
             value = 0.2 * torch.randn(p.shape, generator=generator)
-            p.data.copy_(value + 1 if "ia3" in name else value)
+            p.data.copy_(value + 1 if "ia3" in name else p.data *
+                         (1 + value) if "magnitude" in name else value)
     return model
 
 

@@ -4,7 +4,8 @@
 
 Writes peft/NAME/ with adapter_config.json and adapter_model.safetensors (f32, drawn values), and
 peft_files.safetensors: `NAME.logits` f32 (2,24,96), those of the model with the adapter for the
-batch `ids` of families.safetensors, computed in float64. NAME begins with the family, whose folder
+batch `ids` of families.safetensors, computed in float64; virtual tokens stand in place of the first
+ids. NAME begins with the family, whose folder
 in hf/ is the base. With --check the files are made again: tensors are compared byte by byte, logits
 to 1e-6, configurations by keys and values without the version of the library.
 """
@@ -16,7 +17,7 @@ import tempfile
 
 import torch
 from golden_families import batch, model_of
-from peft import IA3Config, LoraConfig, get_peft_model
+from peft import IA3Config, LoraConfig, PromptTuningConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
@@ -42,11 +43,22 @@ CASES = {
                r=2,
                lora_alpha=7,
                use_rslora=True),
+    # Magnitudes; of GPT-2 three parameters share a vector.
+    "gpt2_dora":
+    LoraConfig(target_modules=["c_attn", "mlp.c_fc"], r=3, fan_in_fan_out=True, use_dora=True),
+    "llama_dora":
+    LoraConfig(target_modules=["q_proj", "v_proj", "down_proj"],
+               r=2,
+               use_dora=True,
+               rank_pattern={"down_proj": 4},
+               alpha_pattern={"v_proj": 6}),
     # One block alone, chosen by a regular expression.
     "qwen3_lora":
     LoraConfig(target_modules=r".*layers\.1\.(self_attn\.[qk]_proj|mlp\.up_proj)", r=2),
     "phi3_lora":
     LoraConfig(target_modules=["qkv_proj", "gate_up_proj", "o_proj"], r=3),
+    "gpt2_prompt":
+    PromptTuningConfig(num_virtual_tokens=4),
     "llama_ia3":
     IA3Config(target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"]),
     "gpt2_ia3":
@@ -66,7 +78,8 @@ def adapted(name):
     for own, p in sorted(model.named_parameters()):
         if p.requires_grad:
             drawn = 0.2 * torch.randn(p.shape, generator=generator)
-            p.data.copy_(drawn + 1 if "ia3" in own else drawn)
+            p.data.copy_(drawn + 1 if "ia3" in own else
+                         p.data * (1 + drawn) if "magnitude" in own else drawn)
     return model
 
 
@@ -76,7 +89,9 @@ def make(to):
     for name in CASES:
         model = adapted(name)
         with torch.no_grad():
-            logits[f"{name}.logits"] = model(input_ids=ids).logits.float().contiguous()
+            # Virtual tokens stand in front.
+            behind = ids[:, getattr(CASES[name], "num_virtual_tokens", 0):]
+            logits[f"{name}.logits"] = model(input_ids=behind).logits.float().contiguous()
         folder = to / "peft" / name
         model.float().save_pretrained(folder)
         (folder / "README.md").unlink(missing_ok=True)

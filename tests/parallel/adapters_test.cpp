@@ -45,6 +45,21 @@ rank = 8
 type = "token_rows"
 match = ["model.ids.weight", "model.head.weight"]
 ids = [9, 10, 11, 3, 40]
+[[model.adapters]]
+type = "pissa"
+match = ["*.mlp.up.weight", "*.attn.out.weight"]
+rank = 3
+alpha = 6
+[[model.adapters]]
+type = "soft_prompt"
+match = ["model.ids.weight"]
+n_tokens = 3
+init_ids = [5, 2]
+[[model.adapters]]
+type = "prefix"
+match = ["*.attn.k.weight", "*.attn.v.weight"]
+n_tokens = 2
+init_std = 0.3
 )";
 // A Llama has no biases.
 constexpr char kBiases[] = R"(
@@ -73,6 +88,12 @@ on = "input"
 type = "dora"
 match = ["*.attn.k.weight", "*.attn.out.weight", "*.mlp.down.weight"]
 rank = 2
+[[model.adapters]]
+type = "pissa"
+match = ["*.attn.q.weight", "*.mlp.up.weight"]
+rank = 4
+rank_pattern = ["*.mlp.*=2"]
+alpha = 4
 )";
 // A GPT-2's table is also its head.
 constexpr char kMergedTables[] = R"(
@@ -99,10 +120,11 @@ std::vector<Layout> layouts() {
   return all;
 }
 
-// Of an adapter, and trained: VeRA's matrices stay as they are drawn.
+// Of an adapter, and trained: VeRA's matrices stay as they are drawn, and PiSSA's initial factors.
 bool is_adapter(const std::string& parameter) {
-  for (const char* name : {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.",
-                           ".bitfit.", ".vera.d", ".vera.b", ".token_rows."})
+  for (const char* name :
+       {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.", ".bitfit.", ".vera.d",
+        ".vera.b", ".token_rows.", ".pissa.a", ".pissa.b", ".soft_prompt.", ".prefix."})
     if (parameter.find(name) != std::string::npos) return true;
   return false;
 }

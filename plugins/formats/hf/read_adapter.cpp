@@ -6,6 +6,7 @@
 #include "kit/json_cursor.hpp"
 #include "plugins/formats/hf/modules.hpp"
 #include "plugins/formats/hf/peft_files.hpp"
+#include "plugins/formats/hf/prompt_adapter.hpp"
 #include "plugins/formats/hf/read_config.hpp"
 #include "plugins/formats/hf/toml_text.hpp"
 #include "plugins/support/description_file.hpp"
@@ -48,6 +49,7 @@ constexpr const char* kOfNoEffect[] = {"peft_type",
                                        "lora_dropout",
                                        "fan_in_fan_out",
                                        "use_rslora",
+                                       "use_dora",
                                        "rank_pattern",
                                        "alpha_pattern",
                                        "init_lora_weights",
@@ -65,24 +67,28 @@ constexpr const char* kOfNoEffect[] = {"peft_type",
                                        "ensure_weight_tying"};
 // Keys that do, unless they are absent, false or empty.
 constexpr const char* kComputed[] = {
-    "use_dora",     "modules_to_save", "trainable_token_indices", "target_parameters",
-    "use_qalora",   "use_bdlora",      "alora_invocation_tokens", "layer_replication",
-    "arrow_config", "lora_bias",       "velora_config",           "monteclora_config",
-    "kasa_config"};
+    "modules_to_save", "trainable_token_indices", "target_parameters", "use_qalora",
+    "use_bdlora",      "alora_invocation_tokens", "layer_replication", "arrow_config",
+    "lora_bias",       "velora_config",           "monteclora_config", "kasa_config"};
+
+constexpr char kMagnitude[] = ".lora_magnitude_vector";
 
 // The tensors of one module.
 struct Found {
   std::map<std::string, Shape, std::less<>> tensors;  // by their ends: ".lora_A.weight"
 };
 
-// An entry [[model.adapters]].
+// Options of a part of an adapter.
 struct Entry {
   int64_t rank = 0;
   double alpha = 0;
   std::string on;
-  bool operator<(const Entry& o) const {
-    return std::tie(rank, alpha, on) < std::tie(o.rank, o.alpha, o.on);
-  }
+  bool operator==(const Entry&) const = default;
+};
+// The parameters of the base that have them.
+struct Group {
+  Entry entry;
+  std::vector<std::string> parameters;
 };
 
 class AdapterReader {
@@ -95,10 +101,9 @@ class AdapterReader {
         base_(base),
         modules_(modules_of(base)),
         out_(out) {
-    const std::string type = config["peft_type"].text();
-    if (type != "LORA" && type != "IA3") config["peft_type"].unknown("LORA, IA3");
-    lora_ = type == "LORA";
-    name_ = !name.empty() ? name : lora_ ? "lora" : "ia3";
+    lora_ = config["peft_type"].text() == "LORA";
+    dora_ = lora_ && config["use_dora"].flag(false);
+    name_ = !name.empty() ? name : dora_ ? "dora" : lora_ ? "lora" : "ia3";
     check_config();
   }
 
@@ -106,29 +111,15 @@ class AdapterReader {
     out_.weights(kAdapterWeights);
     read_header();
     for (const auto& [path, found] : found_) lora_ ? read_lora(path, found) : read_ia3(path, found);
-    if (entries_.empty()) bad("it has no tensors of an adapter");
+    if (groups_.empty()) bad("it has no tensors of an adapter");
   }
 
-  // paths: tables that name the files of the base.
-  std::string toml(const std::string& base_experiment, const std::string& paths) const {
-    std::string text = "# Adapter of the library PEFT from " + one_line(folder_) +
-                       ",\n# and the model that it changes.\nextends = [" +
-                       toml_string(base_experiment) +
-                       "]\n\n[run]\nname = " + toml_string(name_of_folder(folder_)) + "\n" + paths;
-    for (const auto& [own_name, adapter] : entries_) {
-      const auto& [entry, parameters] = adapter;
-      text += "\n[[model.adapters]]\ntype = " + toml_string(lora_ ? "lora" : "ia3") +
-              "\nname = " + toml_string(own_name) + "\nmatch = [" + patterns(parameters) + "]\n";
-      if (lora_) {
-        text += "rank = " + std::to_string(entry.rank) + "\nalpha = " + digits(entry.alpha) + "\n";
-        if (config_["use_rslora"].flag(false)) text += "rslora = true\n";
-        if (const JsonPlace p = config_["lora_dropout"]; !p.null() && p.number() > 0)
-          text += "dropout = " + digits(p.number()) + "\n";
-      } else {
-        text += "on = " + toml_string(entry.on) + "\n";
-      }
-      text += "load = \"weights.map.json\"\n";
-    }
+  std::string entries() const {
+    if (lora_) return lora_entry();
+    std::string text;
+    for (size_t i = 0; i < groups_.size(); ++i)
+      text += entry_head("ia3", entry_name(i), patterns(groups_[i].parameters)) +
+              "on = " + toml_string(groups_[i].entry.on) + "\n" + kLoad;
     return text;
   }
 
@@ -136,6 +127,44 @@ class AdapterReader {
   [[noreturn]] void bad(const std::string& what, uint32_t code = PLAIT_ERR_DATA) const {
     fail(code, "[format.peft] folder '" + folder_ + "': " + kAdapterWeights + ": " + what);
   }
+  static constexpr char kLoad[] = "load = \"weights.map.json\"\n";
+  static std::string listed(const std::vector<std::string>& texts) {
+    std::string list;
+    for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + toml_string(text);
+    return "[" + list + "]\n";
+  }
+  static std::string entry_head(const std::string& type, const std::string& name,
+                                const std::vector<std::string>& match) {
+    return "\n[[model.adapters]]\ntype = " + toml_string(type) + "\nname = " + toml_string(name) +
+           "\nmatch = " + listed(match);
+  }
+
+  // One entry, with the rank and alpha of most parameters, and patterns of those with others.
+  std::string lora_entry() const {
+    const auto most = std::max_element(
+        groups_.begin(), groups_.end(),
+        [](const Group& a, const Group& b) { return a.parameters.size() < b.parameters.size(); });
+    std::vector<std::string> all, ranks, alphas;
+    for (const Group& group : groups_) {
+      all.insert(all.end(), group.parameters.begin(), group.parameters.end());
+      for (const std::string& pattern : patterns(group.parameters)) {
+        if (group.entry.rank != most->entry.rank)
+          ranks.push_back(pattern + "=" + std::to_string(group.entry.rank));
+        if (group.entry.alpha != most->entry.alpha)
+          alphas.push_back(pattern + "=" + digits(group.entry.alpha));
+      }
+    }
+    std::string text = entry_head(dora_ ? "dora" : "lora", name_, patterns(all)) +
+                       "rank = " + std::to_string(most->entry.rank) +
+                       "\nalpha = " + digits(most->entry.alpha) + "\n";
+    if (!ranks.empty()) text += "rank_pattern = " + listed(ranks);
+    if (!alphas.empty()) text += "alpha_pattern = " + listed(alphas);
+    if (config_["use_rslora"].flag(false)) text += "rslora = true\n";
+    if (const JsonPlace p = config_["lora_dropout"]; !p.null() && p.number() > 0)
+      text += "dropout = " + digits(p.number()) + "\n";
+    return text + kLoad;
+  }
+
   std::string entry_name(size_t i) const { return i == 0 ? name_ : name_ + std::to_string(i + 1); }
 
   void check_config() {
@@ -190,7 +219,7 @@ class AdapterReader {
                     : ""));
     const support::TensorFile file({"format.peft", "folder", path.string()});
     constexpr std::string_view kLora[] = {".lora_A.weight", ".lora_B.weight", ".lora_embedding_A",
-                                          ".lora_embedding_B"},
+                                          ".lora_embedding_B", kMagnitude},
                                kIa3[] = {".ia3_l"};
     const std::span<const std::string_view> ends =
         lora_ ? std::span<const std::string_view>(kLora) : std::span<const std::string_view>(kIa3);
@@ -201,10 +230,8 @@ class AdapterReader {
       });
       if (end == ends.end() || !entry.name.starts_with(kAdapterPrefix))
         bad("the tensor '" + kit::printable(entry.name) + "' is no part of " +
-                (lora_ ? "LoRA" : "IA3") +
-                (entry.name.ends_with(".lora_magnitude_vector")
-                     ? ": the adapter is DoRA, which is not read"
-                     : ", expected names as base_model.model.MODULE" + std::string(ends[0])),
+                (lora_ ? "LoRA" : "IA3") + ", expected names as base_model.model.MODULE" +
+                std::string(ends[0]),
             PLAIT_ERR_UNIMPLEMENTED);
       constexpr size_t kFront = sizeof kAdapterPrefix - 1;
       if (entry.name.size() <= kFront + end->size())
@@ -271,8 +298,14 @@ class AdapterReader {
     if (rank < 1) bad("the tensor '" + kit::printable(path + first) + "' is " + text_of(a));
     check(path, first, a, {rank, module.table ? module.out : module.in});
     check(path, second, b, {module.table ? module.in : module.out, rank});
-    if (found.tensors.size() != 2)
-      bad("it has tensors of products and of tables for '" + kit::printable(path) + "'");
+    if (dora_ && module.table)
+      bad("it changes the table '" + kit::printable(path) + "' with DoRA, which changes products",
+          PLAIT_ERR_UNIMPLEMENTED);
+    if (dora_) check(path, kMagnitude, tensor(path, found, kMagnitude), {module.out});
+    if (found.tensors.size() != (dora_ ? 3 : 2))
+      bad("it has more tensors for '" + kit::printable(path) + "' than " +
+          (dora_ ? "DoRA" : "LoRA") + " has: of products and of tables, or magnitudes without " +
+          "use_dora in " + kAdapterConfig);
     if (const int64_t r = rank_of(path); r != rank)
       config_["r"].bad("the rank of '" + kit::printable(path) + "' is " + std::to_string(r) +
                        ", and " + kAdapterWeights + " has it with " + std::to_string(rank));
@@ -283,6 +316,9 @@ class AdapterReader {
       out_.place(own + ".a", base + first, module.table);
       const bool all = module.parts.size() == 1;
       out_.place(own + ".b", base + second, false, all ? 0 : part.row, all ? 0 : part.n_rows);
+      if (dora_)
+        out_.place(own + ".magnitude", base + kMagnitude, false, all ? 0 : part.row,
+                   all ? 0 : part.n_rows);
     }
   }
 
@@ -308,12 +344,11 @@ class AdapterReader {
     if (!taken_.insert(&module).second)
       bad("it changes the module of '" + kit::printable(module.parts[0].parameter) +
           "' twice, by a path with and without its first part");
-    const auto [at, is_new] = names_.emplace(entry, "");
-    if (is_new) at->second = entry_name(names_.size() - 1);
-    auto& adapter = entries_[at->second];
-    adapter.first = entry;
-    for (const ModulePart& part : module.parts) adapter.second.push_back(part.parameter);
-    return at->second;
+    auto at = std::find_if(groups_.begin(), groups_.end(),
+                           [&](const Group& group) { return group.entry == entry; });
+    if (at == groups_.end()) at = groups_.insert(at, {entry, {}});
+    for (const ModulePart& part : module.parts) at->parameters.push_back(part.parameter);
+    return lora_ ? name_ : entry_name(static_cast<size_t>(at - groups_.begin()));
   }
 
   // A key of rank_pattern or alpha_pattern is the end of a module's path; the library allows any
@@ -354,7 +389,7 @@ class AdapterReader {
   }
 
   // "h*" where all blocks have the parameter.
-  std::string patterns(const std::vector<std::string>& parameters) const {
+  std::vector<std::string> patterns(const std::vector<std::string>& parameters) const {
     std::map<std::string, std::set<std::string>> blocks;  // rest of the name -> blocks
     std::set<std::string> names;
     for (const std::string& name : parameters) {
@@ -370,9 +405,7 @@ class AdapterReader {
       else
         for (const std::string& block : of) names.insert("model." + block + rest);
     }
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + toml_string(name);
-    return text;
+    return {names.begin(), names.end()};
   }
 
   const std::string folder_;
@@ -381,13 +414,30 @@ class AdapterReader {
   const Model& base_;
   const Modules modules_;
   const FormatOutput& out_;
-  bool lora_ = false;
+  bool lora_ = false, dora_ = false;  // of DoRA both
   std::string name_;
   std::map<std::string, Found> found_;  // by path of the module
   std::set<const Module*> taken_;
-  std::map<Entry, std::string> names_;
-  std::map<std::string, std::pair<Entry, std::vector<std::string>>> entries_;  // by name
+  std::vector<Group> groups_;
 };
+
+std::string head_of(const std::string& folder, const std::string& base_experiment) {
+  return "# Adapter of the library PEFT from " + one_line(folder) +
+         ",\n# and the model that it changes.\nextends = [" + toml_string(base_experiment) +
+         "]\n\n[run]\nname = " + toml_string(name_of_folder(folder)) + "\n";
+}
+
+// The entries [[model.adapters]].
+std::string entries_of(const std::string& folder, const JsonPlace& config, const Model& base,
+                       const std::string& base_name, const std::string& name,
+                       const FormatOutput& out) {
+  const std::string type = config["peft_type"].text();
+  if (type == "PROMPT_TUNING") return read_prompt(folder, config, base, name, out);
+  if (type != "LORA" && type != "IA3") config["peft_type"].unknown("LORA, IA3, PROMPT_TUNING");
+  AdapterReader reader(folder, config, base, base_name, name, out);
+  reader.read();
+  return reader.entries();
+}
 
 // The files beside the base's experiment, which are looked up beside the one that extends it.
 std::string paths_of(const fs::path& base, const std::string& tokenizer) {
@@ -439,13 +489,13 @@ void read_adapter(const std::string& folder, const std::string& base, const std:
     const support::Bytes base_bytes = support::read_description(base_file);
     const nlohmann::json base_json = support::parse_json(base_file, base_bytes.span());
     const Model model = read_config(JsonPlace(base_file, base_json, ""));
-    AdapterReader reader(folder, config, model, from.string(), name, out);
-    reader.read();
+    const std::string entries = entries_of(folder, config, model, from.string(), name, out);
     std::error_code ignored;
     const fs::path at = fs::canonical(from);
     const bool whole = fs::is_directory(base, ignored);
     const std::string experiment = (whole ? at / "experiment.toml" : fs::canonical(base)).string();
-    out.file("experiment.toml", reader.toml(experiment, paths_of(at, tokenizer_in(at.string()))));
+    out.file("experiment.toml",
+             head_of(folder, experiment) + paths_of(at, tokenizer_in(at.string())) + entries);
   });
 }
 

@@ -4,8 +4,10 @@
 #include <optional>
 #include <set>
 
+#include "kit/by_target.hpp"
 #include "plugins/formats/hf/modules.hpp"
 #include "plugins/formats/hf/peft_files.hpp"
+#include "plugins/formats/hf/prompt_adapter.hpp"
 #include "plugins/formats/hf/read_layers.hpp"
 
 namespace plait::hf {
@@ -31,6 +33,7 @@ struct Change {
     return shapes.at(parameter)->at(dim).get<int64_t>();
   }
   const json& option(const char* key) const { return adapter->at("options").at(key); }
+  int64_t rank(bool table) const { return extent("a", table ? 1 : 0); }
 };
 
 // The numbers of one module, and how many have them.
@@ -63,14 +66,20 @@ class AdapterWriter {
   ordered_json write(const std::string& base) {
     out_.weights(kAdapterWeights);
     ordered_json config = ordered_json::object();
-    config["peft_type"] = type_ == "lora" ? "LORA" : "IA3";
+    config["peft_type"] = type_ == "ia3"           ? "IA3"
+                          : type_ == "soft_prompt" ? "PROMPT_TUNING"
+                                                   : "LORA";
     config["task_type"] = "CAUSAL_LM";
     config["base_model_name_or_path"] = base.empty() ? ordered_json() : ordered_json(base);
     config["inference_mode"] = true;
+    if (type_ == "soft_prompt") {
+      soft_prompt(config);
+      return config;
+    }
     config["fan_in_fan_out"] = std::any_of(modules_.begin(), modules_.end(),
                                            [](const auto& m) { return m.second.in_out; });
     config["modules_to_save"] = nullptr;
-    type_ == "lora" ? lora(config) : ia3(config);
+    type_ == "ia3" ? ia3(config) : lora(config);
     return config;
   }
 
@@ -90,10 +99,11 @@ class AdapterWriter {
     type_ = chosen_[0]->at("type");
     for (const json* adapter : chosen_) {
       const std::string type = adapter->at("type"), name = adapter->at("name");
-      if (type != "lora" && type != "ia3")
-        refuse("adapter '" + name + "' is " + type +
-               ", for which the library has no file; it reads lora and ia3" +
-               (all.size() > 1 ? kChoose : ""));
+      if (type != "lora" && type != "dora" && type != "ia3" && type != "soft_prompt")
+        refuse(
+            "adapter '" + name + "' is " + type +
+            ", which is not written as a file of the library; lora, dora, ia3 and soft_prompt are" +
+            (all.size() > 1 ? kChoose : ""));
       if (type != type_)
         refuse("adapters '" + chosen_[0]->at("name").get<std::string>() + "' (" + type_ +
                ") and '" + name + "' (" + type + ") do not fit into one file" + kChoose);
@@ -161,6 +171,7 @@ class AdapterWriter {
     config["lora_alpha"] = number(alpha);
     config["lora_dropout"] = same_option<double>("dropout");
     config["use_rslora"] = rslora_;
+    config["use_dora"] = type_ == "dora";
     config["bias"] = "none";
     config["init_lora_weights"] = true;
     config["rank_pattern"] = config["alpha_pattern"] = ordered_json::object();
@@ -170,9 +181,16 @@ class AdapterWriter {
       if (value != alpha) config["alpha_pattern"][path] = number(value);
   }
 
-  static double scale_of(const Change& c) {
-    const auto rank = c.option("rank").get<double>();
-    return c.option("alpha").get<double>() / (c.option("rslora") ? std::sqrt(rank) : rank);
+  double alpha_of(const Change& c) const {
+    const std::string name = model_.at("name").get<std::string>() + "." + c.target;
+    for (const std::string text : c.option("alpha_pattern"))
+      if (const auto one = kit::by_target(text); one && kit::glob_match(one->pattern, name))
+        if (const auto alpha = kit::number_of<double>(one->value)) return *alpha;
+    return c.option("alpha");
+  }
+  double scale_of(const Change& c, bool table) const {
+    const auto rank = static_cast<double>(c.rank(table));
+    return alpha_of(c) / (c.option("rslora") ? std::sqrt(rank) : rank);
   }
 
   // Of a module of several parameters: one change of a rank that is the sum of theirs. Their first
@@ -181,18 +199,20 @@ class AdapterWriter {
                    const std::map<int64_t, Change>& changes) {
     const std::string base = kAdapterPrefix + path;
     const Change& first = changes.begin()->second;
+    const double scale = scale_of(first, module.table);
     int64_t rank = 0;
     for (const auto& [row, change] : changes) {
-      rank += change.option("rank").get<int64_t>();
-      if (scale_of(change) != scale_of(first))
+      rank += change.rank(module.table);
+      if (scale_of(change, module.table) != scale)
         refuse("'" + first.target + "' and '" + change.target +
                "' are one module of the library, " + path +
                ", and their changes have different factors (alpha, rank, rslora)");
     }
+    // Each output has a magnitude of its own.
+    if (type_ == "dora" && changes.size() < module.parts.size()) refuse_part(path, module, changes);
     ranks_[path] = rank;
     const double size = rslora_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
-    alphas_[path] =
-        changes.size() == 1 ? first.option("alpha").get<double>() : scale_of(first) * size;
+    alphas_[path] = changes.size() == 1 ? alpha_of(first) : scale * size;
     if (module.table) {
       out_.place(first.own("a"), base + ".lora_embedding_A", true);
       out_.place(first.own("b"), base + ".lora_embedding_B");
@@ -208,7 +228,21 @@ class AdapterWriter {
       else
         out_.block({b.c_str(), tensor.c_str(), row, at, module.out, rank});
       at += own_rank;
+      if (type_ == "dora")
+        out_.place(change.own("magnitude"), base + ".lora_magnitude_vector", false, row,
+                   module.parts.size() == 1 ? 0 : change.extent("magnitude", 0));
     }
+  }
+
+  void soft_prompt(ordered_json& config) {
+    const Change& change = changes_.begin()->second.begin()->second;
+    if (chosen_.size() != 1 || changes_.size() != 1 || change.target != kPromptTable)
+      refuse("the library has one soft prompt, of the table of token ids, and here adapter '" +
+             change.name() + "' changes '" + change.target + "'" +
+             (chosen_.size() > 1 ? kChoose : ""));
+    if (const std::string why = prompt_mismatch(of_family_); !why.empty()) refuse(why);
+    out_.place(change.own(kPromptVectors), kPromptTensor);
+    describe_prompt(config, of_family_, change.extent(kPromptVectors, 0));
   }
 
   void ia3(ordered_json& config) {

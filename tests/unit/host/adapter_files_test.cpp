@@ -148,9 +148,11 @@ TEST_SUITE_BEGIN("models");
 
 TEST_CASE("adapters of the library have its logits, and are exported as they were") {
   // Those whose modules hold one parameter each, and no copy of a weight of the base.
-  const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_ia3", "gpt2_ia3"};
-  for (const std::string adapter : {"gpt2_lora", "gpt2_tables", "llama_lora", "qwen3_lora",
-                                    "phi3_lora", "llama_ia3", "gpt2_ia3"}) {
+  const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_dora",
+                                         "gpt2_prompt", "llama_ia3",  "gpt2_ia3"};
+  for (const std::string adapter :
+       {"gpt2_lora", "gpt2_tables", "llama_lora", "qwen3_lora", "phi3_lora", "gpt2_dora",
+        "llama_dora", "gpt2_prompt", "llama_ia3", "gpt2_ia3"}) {
     CAPTURE(adapter);
     const Base base(adapter);
     const std::string in = base.scratch / "in", out = base.scratch / "out",
@@ -166,7 +168,8 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     const json theirs = config_of(from), ours = config_of(out);
     CAPTURE(ours);
     CHECK(ours.at("peft_type") == theirs.at("peft_type"));
-    for (const char* key : {"use_rslora", "lora_dropout", "fan_in_fan_out"})
+    for (const char* key : {"use_rslora", "use_dora", "lora_dropout", "fan_in_fan_out",
+                            "num_virtual_tokens", "token_dim", "num_layers"})
       if (theirs.contains(key) && ours.contains(key)) CHECK(ours.at(key) == theirs.at(key));
     if (std::find(same.begin(), same.end(), adapter) != same.end()) {
       CHECK(weights_of(from) == weights_of(out));
@@ -183,7 +186,11 @@ TEST_CASE("what is exported names its modules as shortly as they can be") {
   const Base base("gpt2_lora");
   const std::string in = base.scratch / "in", out = base.scratch / "out";
   import_to(peft_over(base.path), folder() / "peft/gpt2_lora", in);
-  const std::string toml = experiment_of(base.path, in);
+  const std::string toml = experiment_of(base.path, in), own = content(in + "/experiment.toml");
+  CAPTURE(own);
+  CHECK(own.find("[[model.adapters]]") == own.rfind("[[model.adapters]]"));
+  CHECK(own.find("rank_pattern = [\"model.h*.mlp.down.weight=2\"]") != std::string::npos);
+  CHECK(own.find("alpha_pattern = [\"model.h*.mlp.down.weight=3") != std::string::npos);
   export_to(*run_of(toml), toml, peft_over(base.path), out);
   const json config = config_of(out);
   CHECK(config.at("target_modules") == json{"c_attn", "c_proj"});
@@ -213,8 +220,10 @@ TEST_CASE("what a file of the library cannot hold is said") {
   const std::string
       lora = "[[model.adapters]]\ntype = \"lora\"\nmatch = [\"model.h*.attn.q.weight\"]\n",
       q = "[[model.adapters]]\ntype = \"ia3\"\nmatch = [\"model.h*.attn.q.weight\"]\n";
-  refused("[[model.adapters]]\ntype = \"bitfit\"\nmatch = [\"model.h*.attn.q.weight\"]\n", peft,
-          "adapter 'bitfit' is bitfit, for which the library has no file; it reads lora and ia3");
+  refused(
+      "[[model.adapters]]\ntype = \"bitfit\"\nmatch = [\"model.h*.attn.q.weight\"]\n", peft,
+      "adapter 'bitfit' is bitfit, which is not written as a file of the library; lora, dora, "
+      "ia3 and soft_prompt are");
   refused(lora + q, peft, "choose one with --option adapter=NAME");
   refused(lora, peft + "\nadapter = \"poet\"", "has no adapter 'poet'; there are: lora");
   refused(q, peft, "changes 'h0.attn.q.weight' and not 'h0.attn.k.weight', which are one module");
@@ -241,9 +250,10 @@ TEST_CASE("what is wrong in a folder of an adapter is said with file, key and wh
     Edit edit;
     const char* says;
   } cases[] = {
-      {set("peft_type", "VERA"), "key 'peft_type': 'VERA' is not known; known are LORA, IA3"},
+      {set("peft_type", "VERA"),
+       "key 'peft_type': 'VERA' is not known; known are LORA, IA3, PROMPT_TUNING"},
       {set("peft_type", nullptr), "key 'peft_type': found nothing, expected a text"},
-      {set("use_dora", true), "key 'use_dora': this is not computed by any adapter here"},
+      {set("use_dora", true), ".lora_magnitude_vector' beside the other one of its module"},
       {set("modules_to_save", json{"lm_head"}), "key 'modules_to_save': this is not computed"},
       {set("bias", "lora_only"), "key 'bias': found 'lora_only': biases of the base"},
       {set("init_lora_weights", "pissa"), "key 'init_lora_weights': found 'pissa', which changes"},
