@@ -106,7 +106,13 @@ SplitValue part_of(Graph& g, const SplitValue& all, int64_t first, plait_shape s
 ValueId joined(Graph& g, const SplitValue& v) { return g.apply1("join_halves", {v.high, v.rest}); }
 
 SplitValue assign_split(Graph& g, const SplitValue& target, ValueId v) {
-  const std::vector<ValueId> halves = g.apply("split_halves", {v});
+  std::vector<ValueId> halves = g.apply("split_halves", {v});
+  // apply() gives the op that has split the value for another parameter.
+  if (g.value(halves[0]).alias_of) {
+    Op again = g.ops()[static_cast<size_t>(g.value(halves[0]).producer)];
+    again.out.clear();
+    halves = g.append(std::move(again), {g.shape(halves[0]), g.shape(halves[1])});
+  }
   g.value(halves[0]).alias_of = target.high;
   g.value(halves[1]).alias_of = target.rest;
   return {halves[0], halves[1]};

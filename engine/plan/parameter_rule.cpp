@@ -42,11 +42,14 @@ const Parameter* ParameterRule::parameter_of(ValueId v) const {
 }
 
 bool ParameterRule::is_together() const {
-  const auto same = [&](const auto& use) {
-    return use.parameter->holders == reads_.front().parameter->holders;
-  };
-  return reads_.empty() || (std::all_of(reads_.begin(), reads_.end(), same) &&
-                            std::all_of(writes_.begin(), writes_.end(), same));
+  if (writes_.empty()) return true;
+  const std::vector<int32_t>& writers = writes_.front().parameter->holders;
+  return std::all_of(writes_.begin(), writes_.end(),
+                     [&](const Write& w) { return w.parameter->holders == writers; }) &&
+         std::all_of(reads_.begin(), reads_.end(), [&](const Read& r) {
+           return std::all_of(writers.begin(), writers.end(),
+                              [&](int32_t pipeline) { return r.parameter->held_by(pipeline); });
+         });
 }
 
 bool ParameterRule::is_held() const {

@@ -56,16 +56,25 @@ void Tracer::run() {
   if (failed_models_.empty() && (!problems_ || problems_->empty())) lower_precision();
 }
 
-// FLOPs of products with a frozen weight: their backward pass multiplies once.
+// FLOPs of products with a frozen weight: their backward pass multiplies once. Writes no op: a
+// parameter that the last stage read would be held there.
 double Tracer::frozen_products_from(size_t first_op) {
   std::set<ValueId> frozen;
   for (const auto& [name, v] : parameters_)
-    if (find_registered(name)->frozen) frozen.insert(graph_->as_type(v, plan_.precision.compute));
+    if (find_registered(name)->frozen) frozen.insert(v);
+  const auto is_frozen = [&](ValueId weight) {
+    const int32_t producer = graph_->value(weight).producer;
+    if (producer >= 0)
+      if (const program::Op& op = graph_->ops()[static_cast<size_t>(producer)];
+          program::is_float_cast(*graph_, op))
+        weight = op.in[0];
+    return frozen.contains(weight);
+  };
   double sum = 0;
   for (size_t i = first_op; i < graph_->ops().size(); ++i) {
     const program::Op& op = graph_->ops()[i];
     const auto use = op.def->weight_use ? op.def->weight_use(*graph_, op) : std::nullopt;
-    if (use && op.def->is_product && frozen.contains(op.in[use->weight]))
+    if (use && op.def->is_product && is_frozen(op.in[use->weight]))
       sum += program::flops_of(*graph_, op);
   }
   return sum;
