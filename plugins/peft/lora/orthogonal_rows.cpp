@@ -48,22 +48,48 @@ class Rotations {
   }
 
  private:
-  static double dot(const double* a, const double* b, int64_t n) {
-    double sum = 0;
-    for (int64_t k = 0; k < n; ++k) sum += a[k] * b[k];
+  // Blocks of a fixed length become vector instructions without leave to reorder sums.
+  static constexpr int64_t kBlock = 8;
+  struct Products {
+    double aa = 0, bb = 0, ab = 0;
+  };
+  static Products products(const double* a, const double* b, int64_t n) {
+    double aa[kBlock] = {}, bb[kBlock] = {}, ab[kBlock] = {};
+    int64_t k = 0;
+    for (; k + kBlock <= n; k += kBlock)
+      for (int64_t i = 0; i < kBlock; ++i) {
+        aa[i] += a[k + i] * a[k + i];
+        bb[i] += b[k + i] * b[k + i];
+        ab[i] += a[k + i] * b[k + i];
+      }
+    Products sum;
+    for (; k < n; ++k) {
+      sum.aa += a[k] * a[k];
+      sum.bb += b[k] * b[k];
+      sum.ab += a[k] * b[k];
+    }
+    for (int64_t i = 0; i < kBlock; ++i) {
+      sum.aa += aa[i];
+      sum.bb += bb[i];
+      sum.ab += ab[i];
+    }
     return sum;
   }
-  static void turn(double* a, double* b, int64_t n, double c, double s) {
-    for (int64_t k = 0; k < n; ++k) {
-      const double x = a[k], z = b[k];
-      a[k] = c * x - s * z;
-      b[k] = s * x + c * z;
-    }
+  static void turn_one(double& a, double& b, double c, double s) {
+    const double x = a, z = b;
+    a = c * x - s * z;
+    b = s * x + c * z;
+  }
+  static void turn(double* __restrict a, double* __restrict b, int64_t n, double c, double s) {
+    int64_t k = 0;
+    for (; k + kBlock <= n; k += kBlock)
+      for (int64_t i = 0; i < kBlock; ++i) turn_one(a[k + i], b[k + i], c, s);
+    for (; k < n; ++k) turn_one(a[k], b[k], c, s);
   }
   // False: the rows are orthogonal within rounding, or one of them is next to nothing.
   bool rotate(int64_t i, int64_t j) {
     double *a = y_ + i * n_, *b = y_ + j * n_;
-    const double aa = dot(a, a, n_), bb = dot(b, b, n_), ab = dot(a, b, n_);
+    const auto [aa, bb, ab] = products(a, b, n_);
     if (!(std::abs(ab) > 1e-15 * std::sqrt(aa * bb))) return false;
     if (aa == 0 || bb == 0) return false;
     const double zeta = (bb - aa) / (2 * ab);
