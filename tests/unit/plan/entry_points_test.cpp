@@ -9,18 +9,17 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/config/document.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/describe.hpp"
 #include "engine/plan/job_calls.hpp"
-#include "engine/plan/plan_builder.hpp"
 #include "engine/plan/print_programs.hpp"
 #include "engine/plan/step_programs.hpp"
 #include "engine/plan/totals.hpp"
 #include "engine/plan/verify_job.hpp"
 #include "engine/plan/verify_program.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace {
 
@@ -101,20 +100,7 @@ std::unique_ptr<const Plan> plan_with(const WriteEntryPoint& write,
   static const auto kPlugins =
       test::load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-loss",
                           "data-synthetic", "optimizer-adamw"});
-  config::Problems problems;
-  config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
-  for (const std::string& key : keys) config::apply_override(document, key, problems);
-  PlanContext context{kPlugins, nullptr, {&FileSystem::posix(), "", "."}};
-  context.rank = rank;
-  context.world = 0;
-  const config::Experiment experiment =
-      config::load_experiment(document, *context.registry, context.resolver, problems);
-  problems.raise_if_any();
-  PlanBuilder builder(experiment, context);
-  if (write) builder.add(write);
-  auto plan = builder.build(problems);
-  problems.raise_if_any();
-  return plan;
+  return test::plan_of(kExperiment, keys, test::context_of(kPlugins, rank), write);
 }
 
 std::string names_of(const Plan& plan) {

@@ -9,8 +9,8 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/config/document.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace {
 
@@ -46,12 +46,9 @@ clip_grad_norm = 1.0
 )";
 
 struct Job {
-  explicit Job(const std::vector<std::string>& keys) {
-    config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
-    for (const std::string& key : keys) config::apply_override(document, key, problems);
-    experiment = config::load_experiment(document, *context.registry, context.resolver, problems);
-    problems.raise_if_any();
-    job = plan_every_rank(experiment, context, problems);
+  explicit Job(const std::vector<std::string>& keys)
+      : experiment(test::experiment_of(kExperiment, keys, context)),
+        job(plan_every_rank(experiment, context, problems)) {
     problems.raise_if_any();
   }
   std::unique_ptr<const Plan> plan(int32_t rank) {

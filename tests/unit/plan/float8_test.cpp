@@ -5,11 +5,10 @@
 #include <cmath>
 
 #include "engine/base/error.hpp"
-#include "engine/config/document.hpp"
 #include "engine/plan/job_calls.hpp"
-#include "engine/plan/plan_builder.hpp"
 #include "engine/plan/verify_job.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace {
 
@@ -43,18 +42,7 @@ std::shared_ptr<const Plan> plan_of(const std::vector<std::string>& keys, int32_
   static const auto kPlugins =
       test::load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-loss",
                           "data-synthetic", "optimizer-sgd"});
-  config::Problems problems;
-  config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
-  for (const std::string& key : keys) config::apply_override(document, key, problems);
-  PlanContext context{kPlugins, nullptr, {&FileSystem::posix(), "", "."}};
-  context.rank = rank;
-  context.world = 0;
-  const config::Experiment experiment =
-      config::load_experiment(document, *context.registry, context.resolver, problems);
-  problems.raise_if_any();
-  std::shared_ptr<const Plan> plan = make_plan(experiment, context, problems);
-  problems.raise_if_any();
-  return plan;
+  return test::plan_of(kExperiment, keys, test::context_of(kPlugins, rank));
 }
 
 std::vector<std::string> fp8(std::vector<std::string> keys = {}) {

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "engine/base/log.hpp"
-#include "engine/config/document.hpp"
-#include "engine/plan/plan_builder.hpp"
 #include "tests/support/folder.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace {
 
@@ -96,17 +95,7 @@ std::unique_ptr<const Plan> plan_of(const std::string& toml, const std::vector<s
   Log log{[lines](uint32_t, std::string_view text) {
     if (lines) lines->emplace_back(text);
   }};
-  PlanContext context{kPlugins, &log, {&FileSystem::posix(), "", "."}};
-  context.world = 0;  // as many ranks as the experiment asks for
-  config::Problems problems;
-  config::Document document = config::Document::parse(toml, "test.toml", problems);
-  for (const std::string& key : keys) config::apply_override(document, key, problems);
-  const config::Experiment experiment =
-      config::load_experiment(document, *kPlugins, context.resolver, problems);
-  problems.raise_if_any();
-  auto plan = make_plan(experiment, context, problems);
-  problems.raise_if_any();
-  return plan;
+  return test::plan_of(toml, keys, test::context_of(kPlugins, 0, &log));
 }
 
 }  // namespace
@@ -126,6 +115,24 @@ TEST_CASE("the products of layers count, three times, whatever the ranks") {
     CHECK(plan->flops_per_sample.full == sample);
     CHECK(plan->tokens_per_sample == 0);  // labels are looked up nowhere
     CHECK_FALSE(plan->models[0].has_perplexity);
+  }
+}
+
+TEST_CASE("a frozen weight multiplies twice, and stays in its stage, whatever its type") {
+  const std::vector<std::string> keys = {"topology.pipeline=2", "batch.accumulation=2",
+                                         "model.train=[\"model.linear2.*\"]"};
+  for (const std::vector<std::string>& types :
+       {std::vector<std::string>{},
+        {"precision.compute=bf16"},
+        {"precision.compute=bf16", "precision.frozen=compute"},
+        {"precision.compute=bf16", "precision.master=false"}}) {
+    CAPTURE(types);
+    std::vector<std::string> all = keys;
+    all.insert(all.end(), types.begin(), types.end());
+    const auto plan = plan_of(kDense, all);
+    CHECK(plan->flops_per_sample.masked == 2 * 2 * 18 * 8 + 3 * 2 * 8 * 5);
+    CHECK(plan->parameter("model.linear1.weight")->holders == std::vector<int32_t>{0});
+    CHECK(plan->parameter("model.linear2.weight")->holders == std::vector<int32_t>{1});
   }
 }
 

@@ -3,14 +3,13 @@
 
 #include <doctest/doctest.h>
 
-#include "engine/config/document.hpp"
 #include "engine/plan/job_calls.hpp"
 #include "engine/plan/layout.hpp"
-#include "engine/plan/plan_builder.hpp"
 #include "engine/plan/print_programs.hpp"
 #include "engine/plan/verify_job.hpp"
 #include "engine/program/op_def.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace {
 
@@ -66,20 +65,8 @@ std::unique_ptr<const Plan> plan_of(ParameterRule::Work work,
   static const auto kPlugins =
       test::load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-loss",
                           "data-synthetic", "optimizer-adamw"});
-  config::Problems problems;
-  config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
-  for (const std::string& key : keys) config::apply_override(document, key, problems);
-  PlanContext context{kPlugins, nullptr, {&FileSystem::posix(), "", "."}};
-  context.rank = rank;
-  context.world = 0;
-  const config::Experiment experiment =
-      config::load_experiment(document, *context.registry, context.resolver, problems);
-  problems.raise_if_any();
-  PlanBuilder builder(experiment, context);
-  builder.add([work](const EntryPointSource& from) { return write_rules(from, work); });
-  auto plan = builder.build(problems);
-  problems.raise_if_any();
-  return plan;
+  return test::plan_of(kExperiment, keys, test::context_of(kPlugins, rank),
+                       [work](const EntryPointSource& from) { return write_rules(from, work); });
 }
 
 constexpr ParameterRule::Work kWorks[] = {ParameterRule::Work::kShared,

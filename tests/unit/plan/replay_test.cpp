@@ -8,9 +8,9 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
-#include "engine/config/document.hpp"
 #include "engine/plan/every_rank.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace {
 
@@ -43,12 +43,8 @@ learning_rate = 0.01
 )";
 
 struct Setting {
-  explicit Setting(const std::vector<std::string>& keys) {
-    config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
-    for (const std::string& key : keys) config::apply_override(document, key, problems);
-    experiment = config::load_experiment(document, *context.registry, context.resolver, problems);
-    problems.raise_if_any();
-  }
+  explicit Setting(const std::vector<std::string>& keys)
+      : experiment(test::experiment_of(kExperiment, keys, context)) {}
   json replay(const std::string& profile) {
     const ReplayTexts made = plan::replay(experiment, context, profile, problems);
     problems.raise_if_any();

@@ -5,11 +5,10 @@
 
 #include "engine/checkpoint/store.hpp"
 #include "engine/config/bind.hpp"
-#include "engine/config/document.hpp"
-#include "engine/plan/plan_builder.hpp"
 #include "engine/program/op_def.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
+#include "tests/unit/support/plans.hpp"
 
 namespace plait::test {
 namespace {
@@ -90,20 +89,10 @@ std::unique_ptr<OutputFile> HookedFiles::open(const std::string& path, OpenMode 
 
 std::unique_ptr<const plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
                                             int rank, int ranks, Log& log) {
-  const auto registry = plugins();
-  config::Problems problems;
-  config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
-  for (const std::string& key : keys) config::apply_override(document, key, problems);
-  const config::PathResolver resolver{&files, "", "."};
-  const config::Experiment experiment =
-      config::load_experiment(document, *registry, resolver, problems);
-  problems.raise_if_any();
-  plan::PlanContext context{registry, &log, resolver};
-  context.rank = rank;
+  plan::PlanContext context = context_of(plugins(), rank, &log);
+  context.resolver.files = &files;
   context.world = ranks;
-  auto plan = plan::make_plan(experiment, context, problems);
-  problems.raise_if_any();
-  return plan;
+  return plan_of(kExperiment, keys, context);
 }
 
 Rank::Rank(const std::vector<std::string>& keys, FileSystem& files, session::Settings settings) {
