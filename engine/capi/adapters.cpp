@@ -21,7 +21,8 @@ config::Experiment without_adapters(const plan::Plan& plan) {
   for (config::ModelConfig& model : e.models) {
     model.adapters.clear();
     model.keys.set_text("load", "", model.keys.origin("load"));
-    model.keys.set_texts("load_names", {}, model.keys.origin("load_names"));
+    for (const char* key : {"load_names", "load_missing", "load_unexpected"})
+      model.keys.set_texts(key, {}, model.keys.origin(key));
     if (!model.optimizer) continue;
     std::vector<std::string> names;
     for (const plan::Parameter& p : plan.parameters)

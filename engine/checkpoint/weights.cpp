@@ -202,9 +202,9 @@ std::vector<std::string> Weights::names() const {
   return all;
 }
 
-std::vector<std::string> Weights::paths() const {
-  std::vector<std::string> all;
-  for (const auto& file : files_) all.push_back(file->path());
+std::vector<const SafetensorsFile*> Weights::open_files() const {
+  std::vector<const SafetensorsFile*> all;
+  for (const auto& file : files_) all.push_back(file.get());
   return all;
 }
 

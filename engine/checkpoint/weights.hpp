@@ -44,8 +44,8 @@ class Weights {
   static void read(const Place& from, const topology::Box& box, uint32_t dtype, std::byte* out);
   Place find(const std::string& name) const;
   std::vector<std::string> names() const;
-  std::vector<std::string> paths() const;  // of the files
-  uint64_t bytes() const;                  // of all tensors of the files
+  std::vector<const SafetensorsFile*> open_files() const;
+  uint64_t bytes() const;  // of all tensors of the files
 
  private:
   void read_json(FileSystem& files, const std::string& path);

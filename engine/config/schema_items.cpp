@@ -19,6 +19,13 @@ namespace {
 using namespace kit;  // declarations
 using enum KeyRole;
 
+// A key that has no field: its reader takes it from the struct's OptionSet.
+template <class C>
+consteval Key<C> in_keys(plait_option option, KeyRole role = kAgreed) {
+  option.struct_size = sizeof(Key<C>);
+  return {{option, role, &detail::kOwnKey}, [](C&, const OptionValue&) {}};
+}
+
 constexpr Key<LayerConfig> kLayer[] = {
     key<&LayerConfig::type, LayerConfig>(text_option("type", nullptr, "layer item"), kResult),
     key<&LayerConfig::name>(
@@ -144,6 +151,14 @@ constexpr Key<AdapterConfig> kAdapter[] = {
         "load", "\"\"",
         "weights of the adapter to start from, as of model.load; empty: those in model.load, or "
         "initial values where it has none")),
+    in_keys<AdapterConfig>(
+        texts_option("load_missing", "[]",
+                     "patterns of full names of its parameters that `load` may lack, with * and ?: "
+                     "they keep their initial values")),
+    in_keys<AdapterConfig>(
+        texts_option("load_unexpected", "[]",
+                     "patterns of names in `load` that are ignored where the adapter has no such "
+                     "parameter")),
 };
 constexpr Key<DatasetConfig> kDataset[] = {
     key<&DatasetConfig::type, DatasetConfig>(text_option("type", nullptr, "dataset item"), kResult),
@@ -191,6 +206,14 @@ constexpr Key<ModelConfig> kModel[] = {
         texts_option("load_names", "[]",
                      "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "
                      "on both sides: [\"linear*=fc*\"]")),
+    in_keys<ModelConfig>(texts_option(
+        "load_missing", "[]",
+        "patterns of full names of parameters that `load` may lack, with * and ?: they "
+        "keep their initial values. It may always lack all of an adapter")),
+    in_keys<ModelConfig>(
+        texts_option("load_unexpected", "[]",
+                     "patterns of names in `load` that are ignored where the model has no such "
+                     "parameter; others are an error")),
     key<&ModelConfig::train>(
         texts_option("train", "[]",
                      "patterns of full names of parameters that are trained, with * and ?; the "

@@ -245,6 +245,21 @@ void check_trained(const Plan& plan, const config::ModelConfig& model, config::P
                      (model.adapters.empty() ? "" : "; those of adapters are always trained"));
 }
 
+// Parameters that weights may lack: of the model, or of one of its adapters. A plan that only
+// generates has a part of them.
+void check_missing(const Plan& plan, const config::OptionSet& keys, const std::string& path,
+                   const std::function<bool(const Parameter&)>& holds, config::Problems& problems) {
+  if (plan.experiment.generate.only) return;
+  std::vector<std::string> names;
+  for (const Parameter& p : plan.parameters)
+    if (holds(p)) names.push_back(p.name);
+  for (const std::string& pattern : unmatched(keys.get_texts("load_missing"), names))
+    problems.add(
+        keys.origin("load_missing"), path + ".load_missing",
+        "pattern '" + pattern + "' matches no parameter" + did_you_mean(nearest(pattern, names)),
+        "the parameters are: " + some(names));
+}
+
 // Checkpoints leave out what is frozen: it must be somewhere else.
 void check_base(const Plan& plan, const config::ModelConfig& model, config::Problems& problems) {
   if (!plan.experiment.checkpoint.only_trained() || !model.load.empty()) return;
@@ -266,8 +281,16 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
   for (const config::ModelConfig& model : plan.experiment.models) {
     if (tracer.failed_in(model.name)) continue;  // its parameters are unknown
     bool trains = false;
-    for (const config::AdapterConfig& adapter : model.adapters)
+    for (const config::AdapterConfig& adapter : model.adapters) {
       trains |= !check_adapter(plan, tracer, model, adapter, problems);  // it would
+      check_missing(
+          plan, adapter.keys, adapter.path,
+          [&](const Parameter& p) { return p.model == model.name && p.adapter == adapter.name; },
+          problems);
+    }
+    check_missing(
+        plan, model.keys, model.path, [&](const Parameter& p) { return p.model == model.name; },
+        problems);
     check_trained(plan, model, problems);
     check_base(plan, model, problems);
     if (!model.optimizer || problems.touch(model.optimizer->path)) continue;

@@ -9,47 +9,80 @@
 
 namespace plait::session {
 
-std::vector<checkpoint::BaseRecord> bases_of(const plan::Plan& plan, FileSystem& files) {
+bool BaseWeights::names(const config::ModelConfig& model) const {
+  // Without weights to load, what a checkpoint leaves out is drawn again.
+  return !model.load.empty() && !plan_.experiment.generate.only &&
+         std::any_of(plan_.parameters.begin(), plan_.parameters.end(),
+                     [&](const plan::Parameter& p) {
+                       return p.model == model.name && !plan::is_saved(plan_, p);
+                     });
+}
+
+// Of a model whose weights no checkpoint of this run names, the hash is taken now.
+const BaseWeights::Read& BaseWeights::known(const config::ModelConfig& model) {
+  const auto at = read_.find(model.name);
+  if (at != read_.end()) return at->second;
+  return read_[model.name] = {files_.real_path(model.load),
+                              checkpoint::hash_of_weights(files_, model.load, model.load_names)};
+}
+
+void BaseWeights::written(const plan::Parameter& p) {
+  if (!plan::is_saved(plan_, p) && !told_.contains(p.name)) written_.insert(p.name);
+}
+
+void BaseWeights::warn_of_written() {
+  if (written_.empty()) return;
+  const size_t n = written_.size();
+  log_.warn("[session] '" + *written_.begin() + "'" +
+            (n > 1 ? strf(" and %zu more were", n - 1) : " was") +
+            " written since the session began, and checkpoints of this run leave " +
+            (n > 1 ? "them" : "it") +
+            " out (checkpoint.save = \"trained\", or precision.frozen): whoever loads one must "
+            "write the same again, or save all with checkpoint.save = \"all\"");
+  told_.merge(written_);
+  written_.clear();
+}
+
+std::vector<checkpoint::BaseRecord> BaseWeights::records() {
+  warn_of_written();
   std::vector<checkpoint::BaseRecord> bases;
-  for (const config::ModelConfig& model : plan.experiment.models) {
-    // Without weights to load, what a checkpoint leaves out is drawn again.
-    if (model.load.empty()) continue;
-    checkpoint::BaseRecord base{model.name, "", {}, {}};
-    for (const plan::Parameter& p : plan.parameters)
-      if (p.model == model.name && !plan::is_saved(plan, p)) base.parameters.push_back(p.name);
-    if (base.parameters.empty()) continue;
+  for (const config::ModelConfig& model : plan_.experiment.models) {
+    if (!names(model)) continue;
+    const Read& from = known(model);
+    checkpoint::BaseRecord base{model.name, from.path, from.hash, {}};
+    for (const plan::Parameter& p : plan_.parameters)
+      if (p.model == model.name && !plan::is_saved(plan_, p)) base.parameters.push_back(p.name);
     std::sort(base.parameters.begin(), base.parameters.end());
-    base.path = files.real_path(model.load);
-    base.hash = checkpoint::hash_of_weights(files, model.load);
     bases.push_back(std::move(base));
   }
   return bases;
 }
 
-bool in_base(const checkpoint::RunState& state, const std::string& parameter) {
-  return std::any_of(state.bases.begin(), state.bases.end(), [&](const auto& base) {
-    return std::binary_search(base.parameters.begin(), base.parameters.end(), parameter);
-  });
-}
-
-void check_bases(const plan::Plan& plan, const checkpoint::Checkpoint& c, FileSystem& files) {
+void BaseWeights::check(const checkpoint::Checkpoint& c) {
   for (const checkpoint::BaseRecord& base : c.state().bases) {
     const auto model =
-        std::find_if(plan.experiment.models.begin(), plan.experiment.models.end(),
+        std::find_if(plan_.experiment.models.begin(), plan_.experiment.models.end(),
                      [&](const config::ModelConfig& m) { return m.name == base.model; });
-    if (model == plan.experiment.models.end()) continue;
+    if (model == plan_.experiment.models.end()) continue;
     const std::string what = "[session] '" + c.path() +
                              "' holds what was trained, beside the weights '" +
                              printable(base.path) + "'",
                       key = model->path + ".load";
     if (model->load.empty())
       fail_config(what + ", and " + key + " names none; set " + key + " to these weights");
-    const Hash128 hash = checkpoint::hash_of_weights(files, model->load);
-    if (hash != base.hash)
+    const Read& found = known(*model);
+    if (found.hash != base.hash)
       fail_config(what + " with the hash " + base.hash.hex() + ", and " + key + " names '" +
-                  model->load + "' with " + hash.hex() + ": other weights; set " + key +
+                  model->load + "' with " + found.hash.hex() + ": other weights" +
+                  (found.path == base.path ? ", or other " + key + "_names" : "") + "; set " + key +
                   " to those that it was trained beside");
   }
+}
+
+bool in_base(const checkpoint::RunState& state, const std::string& parameter) {
+  return std::any_of(state.bases.begin(), state.bases.end(), [&](const auto& base) {
+    return std::binary_search(base.parameters.begin(), base.parameters.end(), parameter);
+  });
 }
 
 }  // namespace plait::session

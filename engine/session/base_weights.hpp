@@ -1,22 +1,55 @@
-// The weights that a checkpoint of what was trained is loaded beside (checkpoint.save).
+// The weights that checkpoints of a run leave out, and are loaded beside: those of model.load
+// (checkpoint.save = "trained", precision.frozen = "int8" or "nf4").
 #pragma once
 
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/plan/plan.hpp"
 
 namespace plait::session {
 
-// What the checkpoints of a run leave out, and where it is: empty if they hold all parameters.
-// Reads all of it, for its hash.
-std::vector<checkpoint::BaseRecord> bases_of(const plan::Plan& plan, FileSystem& files);
+// Owner thread only. Ranks but 0 only tell it what was written.
+class BaseWeights {
+ public:
+  BaseWeights(const plan::Plan& plan, FileSystem& files, Log& log)
+      : plan_(plan), files_(files), log_(log) {}
+
+  // Whether checkpoints of this run name weights of the model.
+  bool names(const config::ModelConfig& model) const;
+  // The session reads them from here. hash: of what it reads, and not of what may be there later.
+  void read(const config::ModelConfig& model, const std::string& path, const Hash128& hash) {
+    read_[model.name] = {path, hash};
+  }
+  // A parameter has got another value, from the host or from a checkpoint.
+  void written(const plan::Parameter& p);
+  // What checkpoints leave out, and where it is: empty if they hold all parameters. Warns, once for
+  // each parameter, of those that were written and are then in neither.
+  std::vector<checkpoint::BaseRecord> records();
+  // Errors: PLAIT_ERR_CONFIG where model.load does not name the weights that the checkpoint needs.
+  void check(const checkpoint::Checkpoint& c);
+
+ private:
+  struct Read {
+    std::string path;
+    Hash128 hash;
+  };
+  const Read& known(const config::ModelConfig& model);
+  void warn_of_written();
+
+  const plan::Plan& plan_;
+  FileSystem& files_;
+  Log& log_;
+  std::map<std::string, Read> read_;      // by model
+  std::set<std::string> written_, told_;  // parameters
+};
 
 // Whether a checkpoint leaves a parameter to the weights of model.load.
 bool in_base(const checkpoint::RunState& state, const std::string& parameter);
-
-// Errors: PLAIT_ERR_CONFIG where model.load does not name the weights that the checkpoint needs.
-void check_bases(const plan::Plan& plan, const checkpoint::Checkpoint& c, FileSystem& files);
 
 }  // namespace plait::session

@@ -18,7 +18,6 @@
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
-#include "engine/session/base_weights.hpp"
 #include "engine/session/block_access.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/result_config.hpp"
@@ -109,10 +108,7 @@ Extra parse_extra(const std::string& extra, int64_t step, const std::string& whe
 
 checkpoint::RunState CheckpointIo::run_state() {
   checkpoint::RunState s;
-  if (c_.ranks.is_leader()) {
-    if (!bases_) bases_ = bases_of(c_.plan, c_.files);
-    s.bases = *bases_;
-  }
+  if (c_.ranks.is_leader()) s.bases = bases_.records();
   s.step = c_.state.step;
   s.samples = c_.state.samples;
   s.world = {c_.plan.grid.data(), c_.plan.grid.tensor(), c_.plan.grid.pipeline()};
@@ -313,6 +309,8 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     const auto blocks = read_blocks(*c, true);
     auto normalization = c_.normalizer.parse(c->state().extra, c->path());
     c_.parameters_changed();  // as above
+    for (const plan::Parameter& p : c_.plan.parameters)
+      if (c->find(p.name)) bases_.written(p);
     write_blocks(blocks);
     c_.normalizer.take(std::move(normalization));
     c_.executor.sync();
@@ -329,7 +327,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
 std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoint::Checkpoint& c,
                                                                  bool parameters_only) {
   check_compatibility(c_.plan, c, parameters_only);
-  if (c_.ranks.is_leader()) check_bases(c_.plan, c, c_.files);
+  if (c_.ranks.is_leader()) bases_.check(c);
   if (c_.ranks.is_leader()) warn_of_unread(c_.plan, c, c_.log);
   std::vector<LoadedBlock> loaded;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {

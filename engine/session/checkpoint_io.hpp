@@ -10,6 +10,7 @@
 #include "engine/checkpoint/store.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/session/background_saver.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
 
@@ -18,8 +19,9 @@ namespace plait::session {
 // Owner thread only; every rank makes the same calls in the same order.
 class CheckpointIo {
  public:
-  CheckpointIo(SessionContext& context, StepRunner& steps)
+  CheckpointIo(SessionContext& context, StepRunner& steps, BaseWeights& bases)
       : c_(context),
+        bases_(bases),
         steps_(steps),
         background_collectives_(context.ranks.collectives("background")) {}
 
@@ -58,8 +60,7 @@ class CheckpointIo {
   void write_blocks(const std::vector<LoadedBlock>& blocks);
 
   SessionContext& c_;
-  // What checkpoints leave out; set by the first save of rank 0.
-  std::optional<std::vector<checkpoint::BaseRecord>> bases_;
+  BaseWeights& bases_;
   StepRunner& steps_;
   ControlCollectives background_collectives_;  // of the thread of saver_
   std::unique_ptr<char[]> save_buffer_;        // the copy that it writes

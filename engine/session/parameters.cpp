@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/probe_weights.hpp"
+#include "engine/checkpoint/weights_hash.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/block_access.hpp"
@@ -68,83 +67,8 @@ void Parameters::initialize() {
   }
 }
 
-bool Parameters::Source::gives(const plan::Parameter& p) const {
-  if (p.model != model.name) return false;
-  if (adapter) return p.adapter == adapter->name;
-  return std::none_of(model.adapters.begin(), model.adapters.end(),
-                      [&](const auto& own) { return own.name == p.adapter && !own.load.empty(); });
-}
-
-std::vector<std::string> Parameters::Source::names(const plan::Parameter& p) const {
-  return checkpoint::names_in_file(p.name, model.name,
-                                   adapter ? std::vector<std::string>() : model.load_names);
-}
-
-namespace {
-
-constexpr size_t kNamesShown = 8;
-
-// bases: of a checkpoint; empty where it holds all parameters.
-[[noreturn]] void fail_no_tensor(const plan::Parameter& p, const std::string& key,
-                                 const std::string& path, const std::vector<std::string>& wanted,
-                                 std::vector<std::string> there,
-                                 const std::vector<checkpoint::BaseRecord>& bases = {}) {
-  const std::string near = did_you_mean(nearest(wanted[0], there));
-  const size_t n = there.size();
-  if (n > kNamesShown) there.resize(kNamesShown);
-  for (std::string& name : there) name = printable(name);
-  const std::string what =
-      "[session] '" + path + "' (" + key + ") has no tensor '" + wanted[0] + "'";
-  if (!bases.empty() && p.adapter.empty())
-    fail_data(what + ": it holds what was trained beside '" + printable(bases[0].path) +
-              "'; name these weights there, and '" + path + "' in `load` of the adapters");
-  const bool of_model = key.find("adapters[") == std::string::npos;
-  fail_data(what + near + (wanted[0] == p.name ? "" : " for '" + p.name + "'") + "; it has " +
-            (n == 0 ? "none" : join(there)) +
-            (n > kNamesShown ? strf(" and %zu more", n - kNamesShown) : "") + "; " +
-            (of_model ? key + "_names = [\"OURS=THEIRS\"] says which is which"
-                      : "name the adapter as it was named there, and let `match` name the same "
-                        "parameters"));
-}
-
-}  // namespace
-
-// What `load` lacks of adapters: all of an adapter, which then starts beside these weights.
-class Starting {
- public:
-  // Whether the parameter may be missing.
-  bool add(const plan::Parameter& p) {
-    if (p.adapter.empty()) return false;
-    missing_[p.adapter].push_back(&p);
-    return true;
-  }
-  void found(const plan::Parameter& p) {
-    if (!p.adapter.empty()) there_.insert(p.adapter);
-  }
-  // Throws where a part of an adapter is there.
-  void check(const std::string& key, const std::string& path, Log* log) const {
-    for (const auto& [adapter, parameters] : missing_) {
-      const size_t n = parameters.size();
-      if (there_.contains(adapter))
-        fail_data("[session] '" + path + "' (" + key + ") has a part of adapter '" + adapter +
-                  "' only: it lacks '" + parameters[0]->name + "'" +
-                  (n > 1 ? strf(" and %zu more", n - 1) : "") +
-                  "; take weights with all of it, or with none");
-      if (log)
-        log->write(PLAIT_LOG_INFO, "[session] '" + path + "' has nothing of adapter '" + adapter +
-                                       strf("', which starts with its initial values: "
-                                            "%zu parameters",
-                                            n));
-    }
-  }
-
- private:
-  std::map<std::string, std::vector<const plan::Parameter*>> missing_;
-  std::set<std::string> there_;
-};
-
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
-void Parameters::load_checkpoint(const Source& source) {
+void Parameters::load_checkpoint(const WeightSource& source) {
   // Rank 0 decides which one: a run may be writing others.
   std::unique_ptr<checkpoint::Checkpoint> from;
   if (c_.ranks.is_leader()) from = checkpoint::open_checkpoint(c_.files, source.path, c_.log);
@@ -152,59 +76,47 @@ void Parameters::load_checkpoint(const Source& source) {
   if (!from)
     from = std::make_unique<checkpoint::Checkpoint>(c_.files, path,
                                                     checkpoint::Checkpoint::Verify::kLater);
+  if (c_.ranks.is_leader() && !source.adapter && bases_.names(source.model))
+    bases_.read(source.model, from->path(),
+                checkpoint::hash_of_checkpoint(*from, source.model.load_names));
+  std::vector<std::string> names;
+  for (const checkpoint::TensorRecord& t : from->tensors())
+    if (checkpoint::is_parameter(t)) names.push_back(t.name);
   Conversions conversions;
-  Starting starting;
-  for (const plan::Parameter& p : c_.plan.parameters) {
-    if (!source.gives(p)) continue;
-    const auto wanted = source.names(p);
-    const auto name = std::find_if(wanted.begin(), wanted.end(), [&](const std::string& one) {
-      return from->find(one) != nullptr;
-    });
-    if (name == wanted.end() && !source.adapter && starting.add(p)) continue;
-    if (name == wanted.end()) {
-      std::vector<std::string> there;
-      for (const auto& t : from->tensors()) there.push_back(t.name);
-      fail_no_tensor(p, source.key, source.path, wanted, std::move(there), from->state().bases);
-    }
-    starting.found(p);
-    if (!p.adapter.empty()) loaded_.emplace(p.model, p.adapter);
-    conversions.add(from->find(*name)->dtype, p.shape.dtype);
-    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
+  for (const auto& [p, name] : tensors_of(source, c_.plan, names, from->state().bases, log_)) {
+    if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
+    conversions.add(from->find(name)->dtype, p->shape.dtype);
+    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, *p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
-      from->read_block(*name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
+      from->read_block(name, held.dtype, program::dims_of(p->shape), held.box, bytes.data());
       write_block(c_.executor, held, 0, topology::elements(held.box), bytes.data());
       c_.executor.sync();
     }
   }
-  starting.check(source.key, source.path, c_.ranks.is_leader() ? &c_.log : nullptr);
-  if (c_.ranks.is_leader()) conversions.log(c_.log, from->path());
+  if (log_) conversions.log(*log_, from->path());
 }
 
-void Parameters::load_weights(const Source& from) {
+void Parameters::load_weights(const WeightSource& from) {
   checkpoint::require_weights(c_.files, from.key, from.path);
   if (checkpoint::names_checkpoint(c_.files, from.path)) return load_checkpoint(from);
   const checkpoint::Weights weights(c_.files, from.path);
+  // Before the first byte is used, of the files that are open: one that takes the place of such a
+  // file later is another one.
+  if (c_.ranks.is_leader() && !from.adapter && bases_.names(from.model))
+    bases_.read(from.model, c_.files.real_path(from.path),
+                checkpoint::hash_of_files(weights, from.model.load_names));
   Conversions conversions;
-  Starting starting;
-  for (const plan::Parameter& p : c_.plan.parameters) {
-    if (!from.gives(p)) continue;
-    const auto wanted = from.names(p);
-    checkpoint::Weights::Place place;
-    for (const std::string& name : wanted)
-      if (!place.entry) place = weights.find(name);
-    if (!place.entry && !from.adapter && starting.add(p)) continue;
-    if (!place.entry) fail_no_tensor(p, from.key, from.path, wanted, weights.names());
-    starting.found(p);
-    if (!p.adapter.empty()) loaded_.emplace(p.model, p.adapter);
-    load_tensor(p, place, from);
-    conversions.add(place.entry->dtype, p.shape.dtype);
+  for (const auto& [p, name] : tensors_of(from, c_.plan, weights.names(), {}, log_)) {
+    if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
+    const checkpoint::Weights::Place place = weights.find(name);
+    load_tensor(*p, place, from);
+    conversions.add(place.entry->dtype, p->shape.dtype);
   }
-  starting.check(from.key, from.path, c_.ranks.is_leader() ? &c_.log : nullptr);
-  if (c_.ranks.is_leader()) conversions.log(c_.log, from.path);
+  if (log_) conversions.log(*log_, from.path);
 }
 
 void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,
-                             const Source& source) {
+                             const WeightSource& source) {
   const checkpoint::TensorEntry& entry = *from.entry;
   if (!checkpoint::is_convertible(entry.dtype, p.shape.dtype) ||
       from.shape != program::dims_of(p.shape)) {
@@ -302,6 +214,7 @@ void Parameters::write(const std::string& name, const void* data, uint64_t bytes
   steps_.drain();
   c_.state.modified();
   c_.parameters_changed();
+  bases_.written(p);
   c_.abort_on_error("writing a parameter", [&] {
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {

@@ -8,15 +8,21 @@
 #include <vector>
 
 #include "engine/checkpoint/weights.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
+#include "engine/session/weight_source.hpp"
 
 namespace plait::session {
 
 // Owner thread only; every rank makes the same calls in the same order.
 class Parameters {
  public:
-  Parameters(SessionContext& context, StepRunner& steps) : c_(context), steps_(steps) {}
+  Parameters(SessionContext& context, StepRunner& steps, BaseWeights& bases)
+      : c_(context),
+        steps_(steps),
+        bases_(bases),
+        log_(context.ranks.is_leader() ? &context.log : nullptr) {}
 
   // Gives parameters and optimizer states their initial values, or the values of model.load.
   void initialize();
@@ -32,21 +38,15 @@ class Parameters {
   void write(const std::string& name, const void* data, uint64_t bytes);
 
  private:
-  // Weights that an experiment names for a model, or for one of its adapters.
-  struct Source {
-    const config::ModelConfig& model;
-    const config::AdapterConfig* adapter;  // NULL: for the model and adapters without their own
-    std::string key, path;                 // "model.load", and its value
-    bool gives(const plan::Parameter& p) const;
-    std::vector<std::string> names(const plan::Parameter& p) const;  // that it may have there
-  };
-  void load_weights(const Source& from);
-  void load_checkpoint(const Source& from);
+  void load_weights(const WeightSource& from);
+  void load_checkpoint(const WeightSource& from);
   void load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& place,
-                   const Source& from);
+                   const WeightSource& from);
 
   SessionContext& c_;
   StepRunner& steps_;
+  BaseWeights& bases_;
+  Log* log_;                                              // of rank 0; NULL on the others
   std::set<std::pair<std::string, std::string>> loaded_;  // adapters: model and name
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/session/adapters.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/checkpoint_io.hpp"
 #include "engine/session/evaluator.hpp"
 #include "engine/session/parameters.hpp"
@@ -21,15 +22,17 @@ struct SessionParts {
       : context(std::move(plan), std::move(settings), log, files),
         steps(context),
         evaluator(context, steps),
-        parameters(context, steps),
+        bases(context.plan, context.files, context.log),
+        parameters(context, steps, bases),
         adapters(context, steps, parameters),
-        checkpoints(context, steps) {
+        checkpoints(context, steps, bases) {
     if (context.plan.generation.slots > 0) tokens.emplace(context, steps);
   }
 
   SessionContext context;
   StepRunner steps;
   Evaluator evaluator;
+  BaseWeights bases;
   Parameters parameters;
   Adapters adapters;
   std::optional<TokenRunner> tokens;  // only of a plan that generates

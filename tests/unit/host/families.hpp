@@ -86,6 +86,8 @@ inline std::string experiment(const Family& f, const std::string& file, const st
          "[loss]\ntype = \"cross_entropy\"\n[data.train]\ntype = \"safetensors\"\npath = \"" +
          file + "\"\ninput = [\"ids\"]\ntarget = [\"labels\"]\n[model]\nload = \"" + file +
          "\"\nload_names = [\"model.*=" + f.name + "/*\"]\n" +
+         "load_unexpected = [\"*\"]\n" +  // other families
+
          "layers = [{type = \"embedding\", name = \"embed\", vocabulary = 96, width = 32" +
          f.embedding + "}," + f.blocks + f.norm +
          R"({type = "linear", name = "head", out = 96, bias = false)" + f.head + "}]\n";
