@@ -96,6 +96,14 @@ bool is_mounted(const std::string& path) {
          (now.stx_attributes_mask & now.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
+// Whether the path is a name of the open file.
+bool leads_to(const std::string& path, int fd) {
+  struct stat named {};
+  struct stat opened {};
+  return lstat(path.c_str(), &named) == 0 && fstat(fd, &opened) == 0 &&
+         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
 mode_t mode_of_new_files() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -183,17 +191,21 @@ int WholeFile::open_part(const std::string& beside, mode_t mode) {
 // they are given by commit().
 int WholeFile::open_partial(mode_t mode) {
   const std::string part = partial_path(path_);
-  const int fd =
-      open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode | S_IRUSR | S_IWUSR);
-  if (fd < 0) return errno;
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
-    close(fd);
-    if (reason == EWOULDBLOCK)
-      throw CliError(kUsage, "[cli] another command writes '" + path_ + "': it has locked " + part +
-                                 "; wait for it, or name another file");
-    return reason;
-  }
+  int fd = -1;
+  do {
+    if (fd >= 0) close(fd);
+    fd = open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode | S_IRUSR | S_IWUSR);
+    if (fd < 0) return errno;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const int reason = errno;
+      close(fd);
+      if (reason == EWOULDBLOCK)
+        throw CliError(kUsage, "[cli] another command writes '" + path_ + "': it has locked " +
+                                   part + "; wait for it, or name another file");
+      return reason;
+    }
+    // Whoever had the lock may have renamed or removed the file since it was opened.
+  } while (!leads_to(part, fd));
   fd_ = fd;
   part_ = part;
   mode_ = mode;
@@ -249,11 +261,18 @@ void WholeFile::write_at(uint64_t offset, std::string_view bytes) {
 void WholeFile::commit() {
   if (!owned_) return;
   if (partial_ && fchmod(fd_, mode_) != 0) fail(errno);
-  // What the disk has no room for may be told only here.
-  if (close(std::exchange(fd_, -1)) != 0) fail(errno);
+  // What the disk has no room for may be told only when a descriptor is closed. With the last one
+  // the lock would go, and another command could write what is about to be renamed.
+  const int locked = part_.empty() ? -1 : fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (!part_.empty() && locked < 0) fail(errno);
+  if (close(std::exchange(fd_, locked)) != 0) fail(errno);
   if (part_.empty()) return;
   if (is_beside_) {
-    if (std::rename(part_.c_str(), target_.c_str()) == 0) return part_.clear();
+    if (std::rename(part_.c_str(), target_.c_str()) == 0) {
+      part_.clear();
+      close(std::exchange(fd_, -1));
+      return;
+    }
     if (!may_not_be_replaced(errno)) fail(errno);
   }
   if (!copy_into(part_, target_)) fail(errno);
