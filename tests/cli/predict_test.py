@@ -8,11 +8,13 @@ import io
 import json
 import math
 import os
+import pathlib
 import random
 import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 import zipfile
@@ -212,9 +214,29 @@ class Predict(RankCase):
             self.assertIn("cannot write 'shut/other.jsonl': Permission denied", done.stderr)
             done = predict("shut/p.jsonl")
             self.assertEqual((done.returncode, path.read_text()), (0, expected), done.stderr)
+            said = self.stopped_elsewhere(without_root)
+            self.assertEqual(said.count("stopped on request; nothing was written"), 1, said)
+            self.assertEqual(path.read_text(), expected)
         finally:
             path.parent.chmod(0o755)
         self.assertEqual([one.name for one in path.parent.iterdir()], ["p.jsonl"])
+
+    def stopped_elsewhere(self, without_root):
+        """Two ranks of one replica, whose file lies in no folder that a later command finds."""
+        words = [PLAIT, "predict", "one", "--dataset", "train", "data.train.samples=4000000",
+                 "topology.tensor=2", "--to", "shut/p.jsonl"]
+        with tempfile.TemporaryDirectory() as elsewhere:
+            with subprocess.Popen(words, cwd=self.folder, preexec_fn=without_root, text=True,
+                                  env=self.environment() | {"TMPDIR": elsewhere},
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+                until = time.monotonic() + TIME
+                while (not any(file.stat().st_size for file in pathlib.Path(elsewhere).glob("p.*"))
+                       and run.poll() is None and time.monotonic() < until):
+                    time.sleep(0.002)
+                run.send_signal(signal.SIGINT)
+                said = run.stderr.read()
+        self.assertEqual(run.returncode, 4, said)
+        return said
 
     def test_lines_that_were_written_before_a_signal(self):
         words = [PLAIT, "predict", "one", "--dataset", "train", "data.train.samples=1000000"]

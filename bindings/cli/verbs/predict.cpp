@@ -52,7 +52,7 @@ class Prediction {
   void find_start(const Share& share, int64_t samples, int64_t batch);
   void agree(Session& session) const;
   int work(const Plan& plan);
-  void open(const Share& share, int64_t samples, int rank);
+  void open(Session& session, const Share& share, int64_t samples, int rank);
   void note_progress();
   void predict(Session& session, FedSamples& samples, const Share& share, int64_t batch);
   void collect(Session& session, const Share& share, int64_t samples, int64_t batch);
@@ -72,8 +72,9 @@ class Prediction {
   std::vector<Reached> starts_;             // by replica: what an earlier command left
   std::optional<Bar> bar_;
   StopRequest stop_;
-  int64_t calls_ = 0;  // that all ranks make
-  int64_t done_ = 0;   // samples that rank 0 has in its file
+  bool is_kept_ = false;  // progress_ of rank 0, as all ranks know it
+  int64_t calls_ = 0;     // that all ranks make
+  int64_t done_ = 0;      // samples that rank 0 has in its file
 };
 
 int Prediction::run() {
@@ -130,7 +131,7 @@ int Prediction::work(const Plan& plan) {
   session.load_parameters(checkpoint_);
   agree(session);
   const int rank = described.at("topology").at("rank");
-  open(share, samples.size(), rank);
+  open(session, share, samples.size(), rank);
   predict(session, samples, share, batch);
   collect(session, share, samples.size(), batch);
   if (rank == 0) tell(session, samples.size());
@@ -176,7 +177,7 @@ void Prediction::agree(Session& session) const {
                                      "ranks see, or leave out --resume to begin anew");
 }
 
-void Prediction::open(const Share& share, int64_t samples, int rank) {
+void Prediction::open(Session& session, const Share& share, int64_t samples, int rank) {
   const Reached start = starts_[static_cast<size_t>(share.replica)];
   if (rank == 0) {
     file_.emplace(arguments_.to, is_stream(arguments_.to) ? WholeFile::Part::kTemporary
@@ -204,6 +205,7 @@ void Prediction::open(const Share& share, int64_t samples, int rank) {
   } else if (share.keeps) {
     part_ = std::make_unique<PartWriter>(part_path(arguments_.to, rank), subject_, start);
   }
+  is_kept_ = session.any_rank(progress_.has_value());
 }
 
 // Of rank 0, behind samples that were added to its file.
@@ -250,13 +252,13 @@ std::string Prediction::kept(const Share& share, int64_t samples, int64_t calls,
                              int64_t batch) const {
   const std::string advice = "; the same command with --resume continues, without it begins anew";
   const std::string part = partial_path(arguments_.to);
-  if (share.replicas > 1)
+  if (share.replicas > 1 && is_kept_)
     return "what was predicted is kept in " + part + " and beside it" + advice;
   const int64_t done = std::min(samples, starts_[0].samples + calls * batch);
   const std::string count =
       strf("%lld of %lld samples ", static_cast<long long>(done), static_cast<long long>(samples));
   if (is_stream(arguments_.to)) return count + "were written";
-  if (done == 0 || (file_ && !file_->is_partial())) return "nothing was written";
+  if (done == 0 || !is_kept_) return "nothing was written";
   return count + "are kept in " + part + advice;
 }
 
