@@ -38,6 +38,9 @@ constexpr plait_option kBlend[] = {
     at_most(
         at_least(opt_int("samples", "0", "samples of the blend; 0: as many as the parts have"), 0),
         4e9),
+    opt_text("part_field", "\"\"",
+             "name of a further field (), i32: the number of the part, from 0 on, that a sample "
+             "comes from; empty: none"),
 };
 
 std::string text(int64_t n) { return std::to_string(n); }
@@ -63,6 +66,7 @@ class Blend {
       check_fields(item.type);
       keep_part_texts(parts_.back());
     }
+    add_part_field(o);
     const std::vector<double> shares = shares_from(o);
     place(data::blend::order_of(shares, n_samples(o)));
     tell_unseen(host);
@@ -75,14 +79,14 @@ class Blend {
     if (what == PLAIT_TEXT_SOURCE) return nullptr;
     if (what == PLAIT_TEXT_PART)
       return index < part_texts_.size() ? part_texts_[index].c_str() : nullptr;
-    return parts_[0].text_of(field, what, index);
+    // Numbers of parts have no texts.
+    return field < bytes_.size() ? parts_[0].text_of(field, what, index) : nullptr;
   }
 
   void info(plait_dataset_info& out) const {
-    const plait_dataset_info& first = parts_[0].info();
     out.n_samples = static_cast<int64_t>(part_.size());
-    out.fields = first.fields;
-    out.n_fields = first.n_fields;
+    out.fields = fields_.data();
+    out.n_fields = static_cast<uint32_t>(fields_.size());
     out.host_bytes = part_.capacity() * sizeof part_[0] + sample_.capacity() * sizeof sample_[0];
     for (const HostDataset& part : parts_) out.host_bytes += part.info().host_bytes;
     out.fingerprint = fingerprint_;
@@ -112,12 +116,28 @@ class Blend {
       for (size_t f = 0; f < n_fields; ++f) at[f] = static_cast<char*>(outs[f]) + i * bytes_[f];
       const size_t p = part_[n];
       const int64_t sample = sample_[n] % sizes_[p];
+      if (!part_field_.empty()) static_cast<int32_t*>(outs[n_fields])[i] = static_cast<int32_t>(p);
       read(p, sample_[n] / sizes_[p], std::span(&sample, 1), at.data());
     }
   }
 
   static uint64_t bytes_of(const plait_field& f) {
     return static_cast<uint64_t>(Shape(f.shape).count()) * kit::dtype_bytes(f.shape.dtype);
+  }
+
+  // The fields of a sample: those of the parts, and the number of its part where it is asked for.
+  void add_part_field(const Options& o) {
+    const auto of_parts = parts_[0].fields();
+    fields_.assign(of_parts.begin(), of_parts.end());
+    part_field_ = o.text("part_field");
+    if (part_field_.empty()) return;
+    for (const plait_field& f : of_parts)
+      if (part_field_ == f.name)
+        refuse("part_field is '" + part_field_ +
+               "', which the parts have as a field of their own; choose another name; set at " +
+               o.origin("part_field"));
+    fields_.push_back({part_field_.c_str(), PLAIT_FIELD_INPUT, 0,
+                       Shape(std::vector<int64_t>{}, PLAIT_I32).raw()});
   }
 
   // The fields of the last part beside those of the first one.
@@ -227,11 +247,14 @@ class Blend {
     hash(&n, sizeof n);
     for (const HostDataset& part : parts_)
       hash(&part.info().fingerprint, sizeof part.info().fingerprint);
+    hash(part_field_.data(), part_field_.size());
   }
 
   std::vector<HostDataset> parts_;
   std::vector<int64_t> sizes_;           // samples of each part
-  std::vector<uint64_t> bytes_;          // of each field of a sample
+  std::vector<uint64_t> bytes_;          // of each field of a sample that parts have
+  std::vector<plait_field> fields_;      // of a sample
+  std::string part_field_;               // the last of them, of the blend itself; "": none
   std::vector<uint16_t> part_;           // of each sample
   std::vector<int64_t> sample_;          // within its part, counted on when that begins again
   std::vector<int64_t> taken_;           // samples that each part gives

@@ -100,6 +100,36 @@ TEST_CASE("parts give their samples in order, and begin again") {
   CHECK(all_of(nested) == all_of(all));
 }
 
+TEST_CASE("a field says which part a sample comes from") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  const std::vector<std::string> parts = {rows(folder, "a.csv", 0, 2),
+                                          rows(folder, "b.csv", 10, 4)};
+  const std::string weights = "weights = [0.25, 0.75]\nsamples = 6\n";
+  const Dataset plain(engine, blend_of(parts, weights)),
+      all(engine, blend_of(parts, weights + "part_field = \"adapter\""));
+  const auto& fields = all.facts.at("fields");
+  CHECK(fields.size() == plain.facts.at("fields").size() + 1);
+  CHECK(fields.back().at("name") == "adapter");
+  CHECK(fields.back().at("dtype") == "i32");
+  CHECK(all_of(all) == all_of(plain));
+  std::vector<int32_t> numbers;
+  for (int64_t i = 0; i < all.samples(); ++i)
+    numbers.push_back(all.read<int32_t>("adapter", i).at(0));
+  CHECK(numbers == std::vector<int32_t>{1, 0, 1, 1, 0, 1});
+  CHECK(all.facts.at("fingerprint") != plain.facts.at("fingerprint"));
+  // A blend of blends numbers its own parts.
+  const Dataset outer(
+      engine, blend_of({"{type = \"blend\", parts = [" + parts[0] + "], part_field = \"inner\"}",
+                        "{type = \"blend\", parts = [" + parts[1] + "], part_field = \"inner\"}"},
+                       weights + "part_field = \"outer\""));
+  CHECK(outer.read<int32_t>("inner", 0).at(0) == 0);
+  CHECK(outer.read<int32_t>("outer", 0).at(0) == 1);
+  CHECK(contains(
+      failure_of([&] { Dataset(engine, blend_of(parts, "part_field = \"input\"")); }).text,
+      "part_field is 'input', which the parts have as a field of their own; choose another name"));
+}
+
 TEST_CASE("what cannot be blended is said") {
   const host::Engine engine(host::new_engine(), plait_engine_close);
   const host::TempFolder folder;
