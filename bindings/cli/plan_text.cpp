@@ -94,6 +94,20 @@ void show_layers(Terminal& t, const Json& plan, bool all) {
               " to a checkpoint");
 }
 
+// Of each adapter, beside the model.
+void show_adapters(Terminal& t, const Json& plan) {
+  const Json adapters = plan.value("adapters", Json::array());
+  if (adapters.empty()) return;
+  Table table("lrrr");
+  table.row({"adapter", "parameters", "trained", "bytes"});
+  for (const Json& a : adapters)
+    table.row({a.value("model", "") + "." + a.value("name", ""),
+               std::to_string(a.value("parameter_count", 0LL)),
+               std::to_string(a.value("trained_count", 0LL)), bytes_text(a.value("bytes", 0.0))});
+  t.paragraph("");
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
+}
+
 void show_parameters(Terminal& t, const Json& plan) {
   Table table("lll");
   for (const Json& p : plan.value("parameters", Json::array()))
@@ -311,6 +325,7 @@ void show_plan(Terminal& t, const Json& plan, PlanDetail detail) {
   const bool all = detail == PlanDetail::kAll;
   show_head(t, plan);
   show_layers(t, plan, all);
+  show_adapters(t, plan);
   if (all) show_parameters(t, plan);
   show_pipeline(t, plan);
   show_memory(t, plan, all);

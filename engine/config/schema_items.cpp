@@ -103,7 +103,8 @@ constexpr Key<OptimizerConfig> kOptimizer[] = {
         kResult),
     key<&OptimizerConfig::clip_grad_norm>(
         at_least(real_option("clip_grad_norm", "0.0",
-                             "maximum global norm of the gradient; 0: no clipping"),
+                             "maximum global norm of the gradient, with model.adapter_field of "
+                             "each adapter's gradient; 0: no clipping"),
                  0),
         kResult),
 };

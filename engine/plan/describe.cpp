@@ -174,6 +174,28 @@ void layers(JsonWriter& w, const Plan& plan) {
   w.end_array();
 }
 
+// Of each adapter of each model: its parameters, as all ranks together hold them once.
+void adapters(JsonWriter& w, const Plan& plan) {
+  w.key("adapters").array();
+  for (const config::ModelConfig& model : plan.experiment.models)
+    for (const std::string& name : config::adapter_names(model)) {
+      Count count, bytes;
+      for (const Parameter& p : plan.parameters) {
+        if (p.model != model.name || p.adapter != name) continue;
+        const auto n = program::elements(p.shape);
+        const auto size = static_cast<int64_t>(program::bytes(p.shape));
+        count.total += n;
+        bytes.total += size;
+        count.trained += p.group < 0 ? 0 : n;
+        bytes.trained += p.group < 0 ? 0 : size;
+      }
+      w.object().field("model", model.name).field("name", name);
+      w.field("parameter_count", count.total).field("trained_count", count.trained);
+      w.field("bytes", bytes.total).field("trained_bytes", bytes.trained).end_object();
+    }
+  w.end_array();
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -202,6 +224,7 @@ std::string describe(const Plan& plan) {
     trained += p.group < 0 ? 0 : program::elements(p.shape);
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
+  adapters(w, plan);
   w.field("checkpoint_bytes", checkpoint_bytes(plan));
   write_memory(w, memory_of(plan));
   const EntryPoint& train_step = plan.entry_point(kTrainStep);

@@ -89,13 +89,17 @@ int32_t trained_group(PlanDraft& plan, const Parameter& p) {
   g.scope = p.scope;
   g.read_low = p.read_low;
   g.rounds = plan.precision.low_weights && p.shape.dtype == plan.precision.low;
+  g.adapter = norm_of(plan, p);
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
     if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
         plan.groups[i].scope == g.scope && plan.groups[i].read_low == g.read_low &&
-        plan.groups[i].rounds == g.rounds && plan.groups[i].tied == g.tied)
+        plan.groups[i].rounds == g.rounds && plan.groups[i].tied == g.tied &&
+        plan.groups[i].adapter == g.adapter)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
+  const std::vector<GradientNorm>& norms = plan.models[m].norms;
+  while (norms.at(g.norm).adapter != g.adapter) ++g.norm;
   g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;
   g.weight_decay = own ? own->weight_decay : optimizer.weight_decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
@@ -220,8 +224,15 @@ void close_groups(PlanDraft& plan) {
 
 }  // namespace
 
+std::string norm_of(const Plan& plan, const Parameter& p) {
+  for (const config::ModelConfig& m : plan.experiment.models)
+    if (m.name == p.model) return m.adapter_field.empty() ? "" : p.adapter;
+  return {};
+}
+
 std::string segment_name(const ParameterGroup& g) {
-  std::string name = g.name + (g.scope == PLAIT_SCOPE_TENSOR ? ".tensors" : "");
+  std::string name = g.name + (g.adapter.empty() ? "" : "." + g.adapter);
+  if (g.scope == PLAIT_SCOPE_TENSOR) name += ".tensors";
   if (g.read_low) name += ".products";
   if (g.rounds) name += ".rounded";
   if (g.sharded) name += ".split";

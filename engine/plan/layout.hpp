@@ -16,6 +16,9 @@ namespace plait::plan {
 // places in the groups' memory, and shares that out among the replicas.
 void lay_out_parameters(PlanDraft& plan);
 
+// Whose gradients a parameter's are clipped with: GradientNorm::adapter. Needs only the names of
+// the parameter.
+std::string norm_of(const Plan& plan, const Parameter& parameter);
 // Names the segments of a group: unique among groups.
 std::string segment_name(const ParameterGroup& group);
 // The group of flat memory that a parameter lies in: a frozen one with ZeRO 3 only. After

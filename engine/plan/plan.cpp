@@ -57,7 +57,7 @@ const EntryPoint& Plan::entry_point(std::string_view name) const {
 
 int64_t Plan::n_step_sums() const {
   int64_t n = n_counts();
-  for (const Model& m : models) n += !m.trained ? 0 : m.n_weights > 0 ? 1 : 2;
+  for (const Model& m : models) n += !m.trained ? 0 : (m.n_weights > 0 ? 1 : 2) + 2 * m.n_means;
   for (const Metric& m : train_metrics) n += m.n_state();
   return n;
 }

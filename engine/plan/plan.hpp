@@ -28,6 +28,19 @@
 
 namespace plait::plan {
 
+// Gradients of a model that have a norm, by which they are clipped: all of them; where samples
+// choose their adapter, those of one adapter, and those of parameters that belong to none.
+struct GradientNorm {
+  std::string adapter;  // "": of no adapter, or of all
+  FlatBuffer squares;   // Σ g² of each parameter, where the forward_backward program leaves it
+  BufferRef norm;       // result of a step
+  // Of an adapter whose losses are divided by their own weights: which weights of the model those
+  // are. A step in which all of them are 0 has no sample of the adapter, and changes nothing of it.
+  std::vector<int64_t> weights;
+  BufferRef active;  // result of a step, with `weights`: 1 or 0
+  int64_t step = 0;  // in Plan::step: its number of updates
+};
+
 // The results of a model for each step: scalars in Plan::results.
 struct Model {
   std::string name;
@@ -37,7 +50,11 @@ struct Model {
   // loss_weights.hpp. Else n_weights is 0.
   int64_t first_weight = 0, n_weights = 0;  // a range of Plan::loss_weights
   BufferRef loss, norm, finite;             // after the update program; finite is 1 or 0
-  FlatBuffer squares;  // Σ g² of each parameter, where the forward_backward program leaves it
+  std::vector<GradientNorm> norms;          // `norm` is the one of all of them
+  // Where samples choose their adapter, (2 n_means): of each loss its sum over all samples and the
+  // weights that it counts. `loss` is then their mean, while loss_sum is what the step minimises.
+  BufferRef mean_sums;
+  int64_t n_means = 0;
   BufferRef eval_loss_sum, eval_weight_sum;
   // Its loss is the negative log-likelihood of tokens in nats, so that its exp is a perplexity.
   bool has_perplexity = false;
@@ -60,7 +77,9 @@ struct Layer {
 };
 
 // A metric, or one of several losses: "loss.NAME", whose value is its sum divided by the weights of
-// its model, or by its own where the losses of the model count different ones.
+// its model, or by its own where the losses of the model count different ones. Where samples choose
+// their adapter, each is there for the samples of each adapter, too: "accuracy.ADAPTER",
+// "loss.ADAPTER", of several losses "loss.NAME.ADAPTER".
 struct Metric {
   std::string name;
   const plait_metric_item* item = nullptr;  // null: a loss
@@ -68,6 +87,7 @@ struct Metric {
   BufferRef state;           // (n_state) of Precision::scalar
   bool has_weights = false;  // of a loss: its state is its sum, and the weights that it counts
   double factor = 1;         // of a loss: `weight` in the file
+  std::string adapter = {};  // of whose samples; "": of all
   int64_t n_state() const { return item ? item->n_state : has_weights ? 2 : 1; }
 };
 
@@ -133,8 +153,8 @@ struct Plan {
   std::vector<Output> outputs_left_out;  // evaluate.outputs: no memory
   FlatBuffer scalars;                    // inputs of a step: learning rates
   FlatBuffer results;  // results of a step: first `step_sums`, then the others of n_step_sums()
-  FlatBuffer step;     // (1) f64: number of updates so far, exact up to 2^53; counted by the
-                       // update program
+  FlatBuffer step;     // f64: number of updates so far, exact up to 2^53; counted by the update
+                       // program. Behind it those of adapters, see GradientNorm
   FlatBuffer loss_weights;  // see loss_weights.hpp; exists only where losses of a model count
                             // different weights
   FlatBuffer scaler;        // see loss_scale.hpp; exists only where losses are scaled
@@ -175,7 +195,7 @@ struct Plan {
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
   // Number of elements, from `step_sums` on, that ranks sum in one collective: n_counts(), the
   // loss sums of trained models, their weight sums unless they are known before (loss_weights.hpp),
-  // and the states of their metrics.
+  // their mean_sums, and the states of their metrics.
   int64_t n_step_sums() const;
   // A hash of the parameters and groups, which must agree between runs that share checkpoints.
   uint64_t hash() const;

@@ -50,6 +50,37 @@ void declare_models(PlanDraft& plan, config::Problems& problems) {
                  "add [loss] and [optimizer]");
 }
 
+// The norms of a trained model's gradients, with their results. Every rank knows all parameters.
+void make_norms(PlanDraft& plan, size_t m, const Tracer& train) {
+  const config::ModelConfig& config = plan.experiment.models[m];
+  const Tracer::Result& traced = train.results()[m];
+  Model& model = plan.models[m];
+  const auto has_parameters = [&](const std::string& adapter) {
+    return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const Parameter& p) {
+      return !p.frozen && p.model == model.name && norm_of(plan, p) == adapter;
+    });
+  };
+  std::vector<std::string> adapters;
+  if (!config.adapter_field.empty()) adapters = config::adapter_names(config);
+  if (adapters.empty() || has_parameters("")) model.norms.emplace_back();
+  for (size_t k = 0; k < adapters.size(); ++k) {
+    if (!has_parameters(adapters[k])) continue;
+    GradientNorm& norm = model.norms.emplace_back();
+    norm.adapter = adapters[k];
+    if (model.n_weights > 0)
+      norm.weights.assign(traced.adapter_weights[k].begin(), traced.adapter_weights[k].end());
+  }
+  if (model.norms.empty()) model.norms.emplace_back();  // no adapter has parameters
+  if (model.norms.size() == 1) model.norms[0].norm = model.norm;
+  for (GradientNorm& n : model.norms) {
+    if (model.norms.size() > 1) n.norm = plan.storage.append(plan.results, 1);
+    if (n.weights.empty()) continue;
+    n.active = plan.storage.append(plan.results, 1);
+    n.step = plan.step.elements;
+    plan.storage.append(plan.step, 1);
+  }
+}
+
 // Sums and results of a step. train: the traced training step.
 void make_results(PlanDraft& plan, const Tracer& train) {
   const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
@@ -62,8 +93,13 @@ void make_results(PlanDraft& plan, const Tracer& train) {
     if (m.trained) m.loss_sum = take(1);
     if (m.trained && m.n_weights == 0) m.weight_sum = take(1);
   }
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    if (!train.results()[m].mean_sums) continue;
+    plan.models[m].n_means = static_cast<int64_t>(plan.experiment.models[m].losses.size());
+    plan.models[m].mean_sums = take(2 * plan.models[m].n_means);
+  }
   for (const Tracer::MetricState& s : train.metric_states()) {
-    Metric metric{s.name, s.item, s.model, {}, s.has_weights, s.factor};
+    Metric metric{s.name, s.item, s.model, {}, s.has_weights, s.factor, s.adapter};
     metric.state = take(metric.n_state());
     plan.train_metrics.push_back(std::move(metric));
   }
@@ -75,6 +111,8 @@ void make_results(PlanDraft& plan, const Tracer& train) {
   // f32 would stop counting at 2^24.
   plan.step = plan.storage.add_flat("updates", Category::kResults, PLAIT_F64);
   plan.storage.append(plan.step, 1);
+  for (size_t m = 0; m < plan.models.size(); ++m)
+    if (plan.models[m].trained) make_norms(plan, m, train);
 }
 
 // See PlanDraft::train_feed.

@@ -41,10 +41,12 @@ void bind_gradient_squares(Graph& g, PlanDraft& plan, const Parameter& of, Value
   Parameter& p = plan.parameters[static_cast<size_t>(&of - plan.parameters.data())];
   auto model = std::find_if(plan.models.begin(), plan.models.end(),
                             [&](const Model& m) { return m.name == p.model; });
-  if (!model->squares.exists())
-    model->squares =
-        plan.storage.add_flat(p.model + ".squares", Category::kResults, plan.precision.scalar);
-  if (p.squares.segment < 0) p.squares = plan.storage.append(model->squares, 1);
+  GradientNorm& norm = model->norms[plan.groups[static_cast<size_t>(p.group)].norm];
+  const std::string name = p.model + (norm.adapter.empty() ? "" : "." + norm.adapter);
+  if (!norm.squares.exists())
+    norm.squares =
+        plan.storage.add_flat(name + ".squares", Category::kResults, plan.precision.scalar);
+  if (p.squares.segment < 0) p.squares = plan.storage.append(norm.squares, 1);
   std::vector<int64_t> axes(g.shape(gradient).ndim);
   std::iota(axes.begin(), axes.end(), 0);
   g.scope = p.model + ".optimizer";
@@ -107,6 +109,7 @@ std::vector<program::LiveOut> live_outs_of(const TracedStep& w) {
   for (const auto& r : w.results) {
     add(r.loss_sum);
     add(r.weight_sum);
+    add(r.mean_sums);
   }
   for (const auto& s : w.states) add(s.state);
   for (const auto& o : w.outputs) add(o.second);
@@ -131,6 +134,7 @@ std::vector<ValueId> bind_step_sums(const Plan& plan, const TracedStep& w, const
     };
     add("loss_sum", w.results[m].loss_sum, model.loss_sum);
     add("weight_sum", w.results[m].weight_sum, model.weight_sum);
+    add("mean_sums", w.results[m].mean_sums, model.mean_sums);
   }
   for (size_t i = 0; i < w.states.size(); ++i) {
     const ValueId v = w.states[i].state;
@@ -181,7 +185,8 @@ void allocate_evaluation_results(PlanDraft& plan, const TracedStep& w) {
     return plan.storage.allocate(segment, program::bytes(w.graph->shape(v)));
   };
   for (const auto& s : w.states)
-    plan.metrics.push_back({s.name, s.item, s.model, allocate(s.state), s.has_weights, s.factor});
+    plan.metrics.push_back(
+        {s.name, s.item, s.model, allocate(s.state), s.has_weights, s.factor, s.adapter});
   for (const auto& [name, v] : w.outputs)
     plan.outputs.push_back({name, w.graph->shape(v), allocate(v),
                             plan.pipeline.schedule.shape.rank_of(stage_of(*w.graph, v))});

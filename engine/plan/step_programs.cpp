@@ -128,6 +128,7 @@ void add_results(std::vector<Tracer::Result>& results, const Placements& replica
   for (auto& r : results) {
     live_outs.add(r.loss_sum, replicated);
     live_outs.add(r.weight_sum, replicated);
+    live_outs.add(r.mean_sums, replicated);
   }
 }
 
@@ -171,7 +172,8 @@ void apply_recompute(Graph& g, RecomputeOptions& recompute) {
 void fold_casts(const Plan& plan, TracedStep& w) {
   if (!plan.precision.is_mixed()) return;
   std::vector<ValueId*> kept;
-  for (Tracer::Result& r : w.results) kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum});
+  for (Tracer::Result& r : w.results)
+    kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.mean_sums});
   for (Tracer::MetricState& s : w.states) kept.push_back(&s.state);
   for (auto& [name, v] : w.outputs) kept.push_back(&v);
   for (ParameterUse& use : w.parameter_uses) kept.push_back(&use.gradient);
@@ -244,7 +246,8 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   add_results(w.results, replicated, live_outs);
   for (auto& s : w.states) live_outs.add(s.state, replicated);
   std::vector<ValueId> needed;
-  for (const auto& r : w.results) needed.insert(needed.end(), {r.loss_sum, r.weight_sum});
+  for (const auto& r : w.results)
+    needed.insert(needed.end(), {r.loss_sum, r.weight_sum, r.mean_sums});
   for (const auto& s : w.states) needed.push_back(s.state);
   for (const ParameterUse& use : w.parameter_uses) needed.push_back(use.gradient);
   program::chunk_rows(*w.graph, chunk_limits(plan), needed);
@@ -289,7 +292,8 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
   mark_float8(plan, *w.graph, w.parameter_uses);
   std::vector<ValueId> needed;
-  for (const auto& r : w.results) needed.insert(needed.end(), {r.loss_sum, r.weight_sum});
+  for (const auto& r : w.results)
+    needed.insert(needed.end(), {r.loss_sum, r.weight_sum, r.mean_sums});
   for (const auto& s : w.states) needed.push_back(s.state);
   for (const auto& o : w.outputs) needed.push_back(o.second);
   program::chunk_rows(*w.graph, chunk_limits(plan), needed);

@@ -380,18 +380,22 @@ void Tracer::trace_metrics(size_t m) {
   for (const auto& metric : model.metrics) {
     if (training() && !(metric.train && plan_.models[m].trained)) continue;
     graph_->scope = model.name + "." + metric.name;
-    trace_entry(metric, [&] {
-      try {
-        build_metric(m, metric);
-      } catch (const Error& e) {
-        if (!training() || e.code() == PLAIT_ERR_MEMORY) throw;
-        fail(e.code(), e.full_text() + "; if it is meant for evaluations alone: train = false");
-      }
-    });
+    const auto build = [&](const std::string& adapter) {
+      return trace_entry(metric, [&] {
+        try {
+          build_metric(m, metric, adapter);
+        } catch (const Error& e) {
+          if (!training() || e.code() == PLAIT_ERR_MEMORY) throw;
+          fail(e.code(), e.full_text() + "; if it is meant for evaluations alone: train = false");
+        }
+      });
+    };
+    if (build("")) for_each_adapter(m, build);
   }
 }
 
-void Tracer::build_metric(size_t m, const config::MetricConfig& metric) {
+void Tracer::build_metric(size_t m, const config::MetricConfig& metric,
+                          const std::string& adapter) {
   const plait_metric_item& item = plan_.registry->metric(metric.type);
   plugin_ = plan_.registry->plugin_of(&item);
   const std::vector<ValueId> in =
@@ -409,9 +413,10 @@ void Tracer::build_metric(size_t m, const config::MetricConfig& metric) {
     refuse_output(plan_, *graph_, item, "metric", 0, state,
                   strf("the state, floats (%u)", item.n_state));
   state = graph_->as_type(state, plan_.precision.scalar);
-  const bool alone = plan_.experiment.models.size() == 1;
-  metric_states_.push_back(
-      {alone ? metric.name : plan_.models[m].name + "." + metric.name, &item, m, state});
+  std::string name = metric.name;
+  if (plan_.experiment.models.size() > 1) name = plan_.models[m].name + "." + name;
+  if (!adapter.empty()) name += "." + adapter;
+  metric_states_.push_back({name, &item, m, state, false, 1, adapter});
 }
 
 ValueId Tracer::field(const std::string& name) const {
@@ -426,7 +431,7 @@ void Tracer::lower_precision() {
   program::lower_precision(*graph_, {p.low, p.low_residual, wide_ops_});
   std::vector<ValueId*> kept;
   for (Result& r : results_) {
-    kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.output});
+    kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.mean_sums, &r.output});
     for (ValueId& v : r.weights) kept.push_back(&v);
   }
   for (MetricState& s : metric_states_) kept.push_back(&s.state);

@@ -87,6 +87,10 @@ class Tracer {
     // The sums of weights that its losses count, each once. Of several, a model that trains has a
     // factor for each, an input of the program: see loss_weights.hpp.
     std::vector<ValueId> weights, factors;
+    // With adapters by sample, in a training step: of each adapter those of `weights` that its
+    // losses count; (2 n) of n losses: the sum over all samples and the weights that it counts.
+    std::vector<std::vector<size_t>> adapter_weights;
+    ValueId mean_sums = 0;
     ValueId output = 0;
     ModelFlops forward;              // of its products as layers and losses wrote them
     double frozen = 0;               // of them, of products with a frozen weight
@@ -94,7 +98,8 @@ class Tracer {
   };
   const std::vector<Result>& results() const { return results_; }
   // Of evaluations, and of training steps where the metric asks for it. Where there are several
-  // losses each is one of them, before its weight: "loss.NAME".
+  // losses each is one of them, before its weight: "loss.NAME". With adapters by sample each is
+  // there for the samples of each adapter as well: see Metric.
   struct MetricState {
     std::string name;
     const plait_metric_item* item;  // null: a loss, whose state is its sum
@@ -102,6 +107,7 @@ class Tracer {
     ValueId state;
     bool has_weights = false;  // of a loss: see Metric
     double factor = 1;
+    std::string adapter = {};
   };
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
   // What adapters could change.
@@ -174,12 +180,20 @@ class Tracer {
     const config::LossConfig* config;
     ValueId sum, weights;  // over the samples: of weight * loss, and of the weights
     bool is_log_likelihood;
+    std::string adapter = {};  // of whose samples; "": of all
   };
   LossSums build_loss(const config::LossConfig& loss);
+  std::vector<LossSums> build_losses(size_t m);
   void add_loss(size_t m, const LossSums& sums);
+  void add_loss_metric(size_t m, const LossSums& sums, bool has_weights);
+  void note_adapter_weights(size_t m, const std::vector<LossSums>& of_adapters);
+  ValueId joined(const std::vector<ValueId>& scalars);
   ValueId factor_of(Result& r, ValueId weights);
+  // Calls for each adapter of a model whose samples choose one, while the weights of samples that
+  // take another one are 0.
+  void for_each_adapter(size_t m, const std::function<void(const std::string& adapter)>& call);
   void trace_metrics(size_t m);
-  void build_metric(size_t m, const config::MetricConfig& metric);
+  void build_metric(size_t m, const config::MetricConfig& metric, const std::string& adapter);
   bool has_several_losses() const;
   // Runs what an entry asks for; false when that failed.
   bool trace_entry(const config::ItemConfig& entry, const std::function<void()>& call);

@@ -39,48 +39,115 @@ bool Tracer::has_several_losses() const {
   return n > 1;
 }
 
-void Tracer::trace_losses(size_t m) {
-  const config::ModelConfig& model = plan_.experiment.models[m];
-  const auto enter = [&](const config::LossConfig& loss) {
-    graph_->scope = model.name + "." + loss.name;
-  };
+std::vector<Tracer::LossSums> Tracer::build_losses(size_t m) {
   std::vector<LossSums> all;
-  for (const config::LossConfig& loss : model.losses) {
-    enter(loss);
+  for (const config::LossConfig& loss : plan_.experiment.models[m].losses) {
+    graph_->scope = model_ + "." + loss.name;
     trace_entry(loss, [&] { all.push_back(build_loss(loss)); });
   }
+  return all;
+}
+
+// Where samples choose their adapter, a step minimises the losses of the adapters, each over its
+// own samples: losses that count different weights. The rows of a loss are computed once, as the
+// graph has equal applications once.
+void Tracer::trace_losses(size_t m) {
+  const std::vector<LossSums> all = build_losses(m);
+  std::vector<LossSums> of_adapters;
+  for_each_adapter(m, [&](const std::string& adapter) {
+    for (LossSums& one : build_losses(m)) {
+      one.adapter = adapter;
+      of_adapters.push_back(one);
+    }
+  });
   Result& r = results_[m];
-  for (const LossSums& one : all)
+  r.is_log_likelihood = all.size() == 1 && all[0].config->weight == 1 && all[0].is_log_likelihood;
+  const bool trained = plan_.models[m].trained, by_adapter = !of_adapters.empty();
+  const std::vector<LossSums>& added = by_adapter && trained && training() ? of_adapters : all;
+  for (const LossSums& one : added)
     if (std::find(r.weights.begin(), r.weights.end(), one.weights) == r.weights.end())
       r.weights.push_back(one.weights);
-  r.is_log_likelihood = all.size() == 1 && all[0].config->weight == 1 && all[0].is_log_likelihood;
-  for (const LossSums& one : all) {
-    enter(*one.config);
+  for (const LossSums& one : added) {
+    graph_->scope = model_ + "." + one.config->name;
     trace_entry(*one.config, [&] { add_loss(m, one); });
   }
+  if (!trained) return;
+  if (has_several_losses())
+    for (const LossSums& one : all) add_loss_metric(m, one, by_adapter || r.weights.size() > 1);
+  for (const LossSums& one : of_adapters) add_loss_metric(m, one, true);
+  if (!by_adapter || !training()) return;
+  note_adapter_weights(m, of_adapters);
+  graph_->scope = model_ + ".losses";
+  std::vector<ValueId> sums;
+  for (const LossSums& one : all) sums.insert(sums.end(), {one.sum, one.weights});
+  r.mean_sums = joined(sums);
 }
 
 // Losses that count the same weights are divided together, by the step or by the evaluation.
 void Tracer::add_loss(size_t m, const LossSums& loss) {
   Result& r = results_[m];
-  const bool trained = plan_.models[m].trained, separate = r.weights.size() > 1;
+  const bool separate = r.weights.size() > 1;
   const double factor = loss.config->weight;
   ValueId sum = factor == 1 ? loss.sum : program::scaled(*graph_, loss.sum, factor);
-  if (trained && separate && training())
+  if (plan_.models[m].trained && separate && training())
     sum = program::binary(*graph_, "mul", sum, factor_of(r, loss.weights));
   else
     r.weight_sum = r.weights[0];
   r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
-  if (!trained || !has_several_losses()) return;
-  ValueId state = loss.sum;
-  if (separate)
-    state = graph_->apply1(
-        "concat",
-        {program::reshaped(*graph_, loss.sum, {1}), program::reshaped(*graph_, loss.weights, {1})},
-        {program::attr("axis", int64_t{0})});
-  const bool alone = plan_.experiment.models.size() == 1;
-  metric_states_.push_back({"loss." + (alone ? "" : plan_.models[m].name + ".") + loss.config->name,
-                            nullptr, m, state, separate, factor});
+}
+
+// has_weights: the metric is divided by the weights of this loss, not by those of the model.
+void Tracer::add_loss_metric(size_t m, const LossSums& loss, bool has_weights) {
+  graph_->scope = model_ + "." + loss.config->name;
+  std::string name = "loss";
+  if (plan_.experiment.models.size() > 1) name += "." + plan_.models[m].name;
+  if (has_several_losses()) name += "." + loss.config->name;
+  if (!loss.adapter.empty()) name += "." + loss.adapter;
+  const ValueId state = has_weights ? joined({loss.sum, loss.weights}) : loss.sum;
+  metric_states_.push_back(
+      {name, nullptr, m, state, has_weights, loss.config->weight, loss.adapter});
+}
+
+// Scalars as one value (n).
+ValueId Tracer::joined(const std::vector<ValueId>& scalars) {
+  std::vector<ValueId> parts;
+  for (const ValueId v : scalars) parts.push_back(program::reshaped(*graph_, v, {1}));
+  return graph_->apply1("concat", parts, {program::attr("axis", int64_t{0})});
+}
+
+void Tracer::note_adapter_weights(size_t m, const std::vector<LossSums>& of_adapters) {
+  Result& r = results_[m];
+  for (const std::string& adapter : config::adapter_names(plan_.experiment.models[m])) {
+    std::vector<size_t>& own = r.adapter_weights.emplace_back();
+    for (const LossSums& one : of_adapters)
+      if (one.adapter == adapter)
+        own.push_back(static_cast<size_t>(
+            std::find(r.weights.begin(), r.weights.end(), one.weights) - r.weights.begin()));
+  }
+}
+
+void Tracer::for_each_adapter(size_t m,
+                              const std::function<void(const std::string& adapter)>& call) {
+  const config::ModelConfig& model = plan_.experiment.models[m];
+  if (model.adapter_field.empty()) return;
+  const std::string path = model.path + ".adapter_field";
+  if (problems_ && problems_->touch(path)) return;
+  try {
+    adapter_index(model);
+  } catch (const Error& e) {
+    if (!problems_ || e.code() == PLAIT_ERR_MEMORY) throw;
+    error_site_.reset();
+    return problems_->add(model.keys.origin("adapter_field"), path, e.full_text());
+  }
+  const ValueId all = values_.at("weight");
+  int64_t k = 0;
+  for (const std::string& adapter : config::adapter_names(model)) {
+    graph_->scope = model_ + ".losses";
+    const ValueId own = takes(model, {k++});
+    values_["weight"] = graph_->apply1("select", {own, all, graph_->constant(0)});
+    call(adapter);
+  }
+  values_["weight"] = all;
 }
 
 // The input that multiplies a loss which counts these weights. The step computes it before the

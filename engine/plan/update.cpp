@@ -36,10 +36,11 @@ std::unique_ptr<Graph> new_graph(const Plan& plan) {
   return std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
 }
 
-// What all groups of a model need: the factor on every gradient, and whether this step may be
+// What all groups of a norm need: the factor on every gradient, and whether this step may be
 // applied. step: updates made, counting this one; count: the same in the type of Plan::step.
+// active: whether the step has a sample of the adapter; 0: it always has.
 struct StepScale {
-  ValueId scale, finite, step, count = 0;
+  ValueId scale, finite, step, count = 0, active = 0;
 };
 
 // The sum over the first dimension.
@@ -62,20 +63,42 @@ ValueId fresh_zero(Graph& g, const Plan& plan) {
   return g.append(g.map_op({}, {{PLAIT_MAP_CONST, 0, 0, 0, 0}}, {0}), {scalar_of(plan)})[0];
 }
 
-// Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they
-// share. What several pipeline ranks hold, the first of them counts.
+// Own gradients of a model, by norm: of parameters that all tensor ranks have alike, and of those
+// that they share. What several pipeline ranks hold, the first of them counts.
 struct ModelGradients {
-  std::vector<ValueId> replicated, sharded;
+  struct OfNorm {
+    std::vector<ValueId> replicated, sharded;
+  };
+  std::vector<OfNorm> norms;
   bool any_sharded = false;  // of any replica: one may own none of them
 };
 
-// Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or
-// else from the gradients.
-ValueId write_squares(Graph& g, PlanDraft& plan, const Model& model,
-                      const ModelGradients& gradients) {
-  if (model.squares.exists())
-    return reduced(g, flat(g, model.name + ".squares", model.squares, 0, model.squares.elements),
-                   "sum");
+// The same of several numbers, in one collective.
+void all_reduce_each(Graph& g, PlanDraft& plan, const std::string& name, topology::Axis axis,
+                     std::vector<ValueId>& numbers) {
+  if (ranks_of(plan, axis) == 1) return;
+  for (ValueId& v : numbers)
+    if (!v) v = fresh_zero(g, plan);  // none of these parameters is here
+  if (numbers.size() == 1) {
+    numbers[0] = all_reduced(g, plan, name, axis, numbers[0]);
+    return;
+  }
+  std::vector<ValueId> parts;
+  for (const ValueId v : numbers) parts.push_back(program::reshaped(g, v, {1}));
+  const ValueId all =
+      all_reduced(g, plan, name, axis, g.apply1("concat", parts, {attr("axis", int64_t{0})}));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    const ValueId one = g.apply1(
+        "slice", {all}, {attr("axis", int64_t{0}), attr("start", at), attr("stop", at + 1)});
+    numbers[i] = program::reshaped(g, one, {});
+  }
+}
+
+// Σ g² of the gradients of each norm of a model, each counted once: from the sums the micro program
+// left, or else from the gradients.
+std::vector<ValueId> write_squares(Graph& g, PlanDraft& plan, const Model& model,
+                                   const ModelGradients& gradients) {
   const auto add = [&](ValueId a, ValueId b) { return a && b ? binary(g, "add", a, b) : a + b; };
   const auto of = [&](const std::vector<ValueId>& all) {
     ValueId sum = 0;
@@ -83,23 +106,70 @@ ValueId write_squares(Graph& g, PlanDraft& plan, const Model& model,
       sum = add(sum, reduced(g, g.as_type(v, plan.precision.scalar), "sum_squares"));
     return sum;
   };
-  const std::string name = "squares of " + model.name;
-  ValueId sharded = of(gradients.sharded);
-  if (gradients.any_sharded) {  // all replicas make the same calls
-    if (!sharded) sharded = fresh_zero(g, plan);
-    sharded = all_reduced(g, plan, name + ", parts", topology::Axis::kTensor, sharded);
+  const bool left = std::any_of(model.norms.begin(), model.norms.end(),
+                                [](const GradientNorm& n) { return n.squares.exists(); });
+  std::vector<ValueId> sums, sharded;
+  for (size_t i = 0; i < model.norms.size(); ++i) {
+    const FlatBuffer& squares = model.norms[i].squares;
+    if (squares.exists())
+      sums.push_back(
+          reduced(g, flat(g, model.name + ".squares", squares, 0, squares.elements), "sum"));
+    else
+      sums.push_back(left ? 0 : of(gradients.norms[i].replicated));
+    sharded.push_back(left ? 0 : of(gradients.norms[i].sharded));
   }
-  ValueId sum = add(of(gradients.replicated), sharded);
-  if (!sum) sum = fresh_zero(g, plan);  // none of the model's parameters is here
-  if (plan.zero > 0) sum = all_reduced(g, plan, name, topology::Axis::kData, sum);
-  return all_reduced(g, plan, name + ", by stage", topology::Axis::kPipeline, sum);
+  const std::string name = "squares of " + model.name;
+  if (gradients.any_sharded && !left)  // all replicas make the same calls
+    all_reduce_each(g, plan, name + ", parts", topology::Axis::kTensor, sharded);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = add(sums[i], sharded[i]);
+    if (!sums[i]) sums[i] = fresh_zero(g, plan);
+  }
+  if (left) return sums;
+  if (plan.zero > 0) all_reduce_each(g, plan, name, topology::Axis::kData, sums);
+  all_reduce_each(g, plan, name + ", by stage", topology::Axis::kPipeline, sums);
+  return sums;
 }
 
-StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& gradients) {
+// Where samples choose their adapter: what the losses are over all samples, with and without an
+// adapter. A loss that counts no weight adds nothing.
+ValueId mean_loss(Graph& g, const Plan& plan, size_t m) {
+  const Model& model = plan.models[m];
+  const auto number = [&](const char* name, int64_t i) {
+    return g.persistent(name, scalar_of(plan), offset_by(model.mean_sums, i, plan.results.dtype));
+  };
+  ValueId loss = 0;
+  for (int64_t i = 0; i < model.n_means; ++i) {
+    const ValueId sum = number("sum", 2 * i), weights = number("weights", 2 * i + 1);
+    const double factor = plan.experiment.models[m].losses[static_cast<size_t>(i)].weight;
+    const ValueId counts = binary(g, "lt", g.constant(0), g.apply1("abs", {weights}));
+    const ValueId mean = program::scaled(
+        g, g.apply1("select", {counts, binary(g, "div", sum, weights), g.constant(0)}), factor);
+    loss = loss ? binary(g, "add", loss, mean) : mean;
+  }
+  return loss;
+}
+
+// 1 where the step has a sample of the adapter, so that one of its losses counts something; 0: it
+// always has.
+ValueId write_active(Graph& g, const Plan& plan, const Model& model, const GradientNorm& norm) {
+  ValueId most = 0;
+  for (const int64_t i : norm.weights) {
+    const ValueId factor = g.persistent("factor", make_shape(plan.loss_weights.dtype, {}),
+                                        loss_factor(plan, model, static_cast<size_t>(i)));
+    const ValueId size = g.apply1("abs", {factor});
+    most = most ? binary(g, "max", most, size) : size;
+  }
+  return most ? g.bind(binary(g, "lt", g.constant(0), most), norm.active) : 0;
+}
+
+// By the model's norms; finite is the same for all of them.
+std::vector<StepScale> write_norms(Graph& g, PlanDraft& plan, size_t m,
+                                   const ModelGradients& gradients) {
   const Model& model = plan.models[m];
   const plait_shape scalar = scalar_of(plan);
   g.scope = model.name + ".optimizer";
-  const ValueId sum = write_squares(g, plan, model, gradients);
+  const std::vector<ValueId> sums = write_squares(g, plan, model, gradients);
   const ValueId loss_sum = g.persistent("loss_sum", scalar, model.loss_sum);
   const ValueId weight_sum = g.persistent("weight_sum", scalar, model.weight_sum);
   const ValueId loss = binary(g, "mul", loss_sum, g.apply1("recip", {weight_sum}));
@@ -107,19 +177,30 @@ StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& 
   const ValueId inverse =
       g.apply1("recip", {seed ? binary(g, "mul", weight_sum, seed) : weight_sum});
   // Weights may be negative, such as advantages, and so may their sum.
-  const ValueId norm = binary(g, "mul", g.apply1("sqrt", {sum}), g.apply1("abs", {inverse}));
-  const ValueId finite =
-      binary(g, "and", g.apply1("is_finite", {norm}), g.apply1("is_finite", {loss}));
-  ValueId scale = inverse;
-  if (const double clip = plan.experiment.models[m].optimizer->clip_grad_norm; clip > 0) {
-    // As everybody defines it: gradients * min(1, clip / (norm + 1e-6)).
-    const ValueId ratio =
-        binary(g, "div", g.constant(clip), binary(g, "add", norm, g.constant(1e-6)));
-    scale = binary(g, "mul", inverse, binary(g, "min", g.constant(1), ratio));
+  const ValueId size = g.apply1("abs", {inverse});
+  const double clip = plan.experiment.models[m].optimizer->clip_grad_norm;
+  std::vector<StepScale> scales;
+  ValueId finite = 0, all = 0;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const ValueId norm = binary(g, "mul", g.apply1("sqrt", {sums[i]}), size);
+    const ValueId is_finite = g.apply1("is_finite", {norm});
+    finite = finite ? binary(g, "and", finite, is_finite) : is_finite;
+    all = all ? binary(g, "add", all, sums[i]) : sums[i];
+    StepScale own{inverse, 0, 0, 0, write_active(g, plan, model, model.norms[i])};
+    if (clip > 0) {
+      // As everybody defines it: gradients * min(1, clip / (norm + 1e-6)).
+      const ValueId ratio =
+          binary(g, "div", g.constant(clip), binary(g, "add", norm, g.constant(1e-6)));
+      own.scale = binary(g, "mul", inverse, binary(g, "min", g.constant(1), ratio));
+    }
+    g.bind(norm, model.norms[i].norm);
+    scales.push_back(own);
   }
-  g.bind(loss, model.loss);
-  g.bind(norm, model.norm);
-  return {scale, finite, 0, 0};
+  finite = binary(g, "and", finite, g.apply1("is_finite", {loss}));
+  for (StepScale& own : scales) own.finite = finite;
+  if (sums.size() > 1) g.bind(binary(g, "mul", g.apply1("sqrt", {all}), size), model.norm);
+  g.bind(model.n_means > 0 ? mean_loss(g, plan, m) : loss, model.loss);
+  return scales;
 }
 
 // What an optimizer reads and writes of a bucket: the own elements.
@@ -364,13 +445,14 @@ Gathered gather_bucket(Graph& g, PlanDraft& plan, const ParameterGroup& group, c
 }
 
 void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>& gradients,
-                 const StepScale& common) {
+                 const std::vector<StepScale>& of_norms) {
   std::vector<Gathered> gathered;
   size_t k = 0;
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     ParameterGroup& group = plan.groups[i];
     if (group.model != static_cast<int32_t>(m)) continue;
     g.scope = group.name;
+    const StepScale& common = of_norms[group.norm];
     const auto members = bucket_members(plan, i);
     for (size_t b = 0; b < group.buckets.size(); ++b) {
       const Bucket& bucket = group.buckets[b];
@@ -419,15 +501,18 @@ void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>
 // counts.
 std::vector<ValueId> gradients_of(Graph& g, PlanDraft& plan, size_t m, ModelGradients& own) {
   std::vector<ValueId> all;
+  own.norms.resize(plan.models[m].norms.size());
   for (const ParameterGroup& group : plan.groups) {
     if (group.model != static_cast<int32_t>(m)) continue;
     g.scope = group.name;
+    ModelGradients::OfNorm& norm = own.norms[group.norm];
     const bool counts = group.tied.empty() || group.tied[0] == plan.at.pipeline;
     own.any_sharded |= counts && group.sharded && !group.buckets.empty();
     for (const Bucket& bucket : group.buckets) {
       const ValueId gradient = own_gradient(g, plan, group, bucket);
       all.push_back(gradient ? tied_gradient(g, plan, group, gradient) : 0);
-      if (counts && gradient) (group.sharded ? own.sharded : own.replicated).push_back(all.back());
+      if (counts && gradient)
+        (group.sharded ? norm.sharded : norm.replicated).push_back(all.back());
     }
   }
   return all;
@@ -481,28 +566,39 @@ std::unique_ptr<Graph> write_update(PlanDraft& plan, const std::vector<PendingSe
   finish_step_sums(g, plan);
   // A step counts for all models or for none: what they share, the step number, then means the same
   // to each.
-  std::vector<StepScale> common(plan.models.size());
+  std::vector<std::vector<StepScale>> common(plan.models.size());
   std::vector<std::vector<ValueId>> gradients(plan.models.size());
   ValueId finite = 0;
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
     ModelGradients own;
     gradients[m] = gradients_of(g, plan, m, own);
-    common[m] = write_norm(g, plan, m, own);
-    finite = finite ? binary(g, "and", finite, common[m].finite) : common[m].finite;
+    common[m] = write_norms(g, plan, m, own);
+    finite = finite ? binary(g, "and", finite, common[m][0].finite) : common[m][0].finite;
   }
-  // Where the step is not finite the count stays, and what optimizers make of it is thrown away.
+  // Where the step is not finite the count stays, and what optimizers make of it is thrown away; so
+  // are the adapters' counts where it has no sample of them.
   g.scope = "step";
   const uint32_t type = plan.step.dtype;
-  ValueId made = g.persistent("step", make_shape(type, {}), plan.step.at(0));
-  if (finite) made = g.assign(made, binary(g, "add", made, g.as_type(finite, type)));
-  const ValueId step = g.as_type(made, plan.precision.scalar);
+  const auto counted = [&](int64_t at, ValueId counts) {
+    const ValueId made = g.persistent("step", make_shape(type, {}), plan.step.at(at));
+    return counts ? g.assign(made, binary(g, "add", made, g.as_type(counts, type))) : made;
+  };
+  const ValueId made = counted(0, finite), step = g.as_type(made, plan.precision.scalar);
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
     g.bind(finite, plan.models[m].finite);
-    common[m].finite = finite;
-    common[m].step = step;
-    common[m].count = made;
+    for (size_t i = 0; i < common[m].size(); ++i) {
+      StepScale& own = common[m][i];
+      own.finite = finite;
+      own.step = step;
+      own.count = made;
+      if (!own.active) continue;
+      g.scope = "step";
+      own.finite = binary(g, "and", finite, own.active);
+      own.count = counted(plan.models[m].norms[i].step, own.finite);
+      own.step = g.as_type(own.count, plan.precision.scalar);
+    }
     write_model(g, plan, m, gradients[m], common[m]);
   }
   if (finite) update_loss_scale(g, plan, finite);
@@ -525,6 +621,8 @@ std::unique_ptr<Graph> write_zero_grad(const Plan& plan) {
     if (!model.trained) continue;
     zero("loss_sum", scalar_of(plan), model.loss_sum);
     if (model.n_weights == 0) zero("weight_sum", scalar_of(plan), model.weight_sum);
+    if (model.n_means > 0)
+      zero("mean_sums", make_shape(plan.results.dtype, {2 * model.n_means}), model.mean_sums);
   }
   if (plan.loss_weights.exists())
     zero("weights of losses", make_shape(plan.loss_weights.dtype, {n_loss_weights(plan)}),

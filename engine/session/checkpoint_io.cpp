@@ -47,6 +47,7 @@ constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 
 // The state of a session besides tensors and the fields of the manifest.
 struct Extra {
+  std::vector<int64_t> adapter_updates;
   int64_t updates, tokens, skipped_in_a_row, evaluations_without_gain;
   double best;
   TrainingState::Best kept;
@@ -71,7 +72,17 @@ std::vector<double> loss_scale_of(const JsonValue& json, const Bad& bad) {
   return numbers;
 }
 
-Extra parse_extra(const std::string& extra, int64_t step, const std::string& where) {
+// "updates.MODEL.ADAPTER": as TrainingState::adapter_updates.
+std::vector<std::string> keys_of_adapters(const plan::Plan& plan) {
+  std::vector<std::string> keys;
+  for (const plan::Model& m : plan.models)
+    for (const plan::GradientNorm& norm : m.norms)
+      if (!norm.weights.empty()) keys.push_back("updates." + m.name + "." + norm.adapter);
+  return keys;
+}
+
+Extra parse_extra(const plan::Plan& plan, const std::string& extra, int64_t step,
+                  const std::string& where) {
   const auto bad = [&](const std::string& what) {
     fail_data("[session] the state in '" + where + "' cannot be read: it " + what);
   };
@@ -95,7 +106,12 @@ Extra parse_extra(const std::string& extra, int64_t step, const std::string& whe
     return v ? v->text : std::string();
   };
   const auto real = [&](const char* key) { return std::strtod(text(key).c_str(), nullptr); };
-  return {number("updates", step),
+  // An adapter that is new since then has made none.
+  std::vector<int64_t> of_adapters;
+  for (const std::string& key : keys_of_adapters(plan))
+    of_adapters.push_back(number(key.c_str(), 0));
+  return {std::move(of_adapters),
+          number("updates", step),
           number("tokens", -1),
           number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),
@@ -128,6 +144,9 @@ checkpoint::RunState CheckpointIo::run_state() {
       .field("updates", c_.state.updates)
       .field("tokens", c_.state.tokens)
       .field("skipped_in_a_row", c_.state.consecutive_skipped);
+  const std::vector<std::string> of_adapters = keys_of_adapters(c_.plan);
+  for (size_t i = 0; i < of_adapters.size(); ++i)
+    extra.field(of_adapters[i], c_.state.adapter_updates[i]);
   extra.field("best", strf("%a", c_.state.best));
   if (c_.state.kept.step >= 0)
     extra.field("kept_metric", c_.state.kept.metric)
@@ -350,7 +369,7 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::RunState& s = c.state();
   const auto loaded = read_blocks(c, false);
   if (c_.ranks.is_leader()) log_conversions(c_.plan, c, c_.log);
-  const Extra extra = parse_extra(s.extra, s.step, c.path());
+  const Extra extra = parse_extra(c_.plan, s.extra, s.step, c.path());
   auto normalization = c_.normalizer.parse(s.extra, c.path());
   if (c_.ranks.is_leader()) warn_of_differences(c_.plan, s, c.path(), c_.log);
   write_blocks(loaded);
@@ -360,6 +379,7 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   c_.state.begin_lineage();
   c_.state.samples = s.samples;
   c_.state.updates = extra.updates;
+  c_.state.adapter_updates = extra.adapter_updates;
   // Older engines did not count them.
   c_.state.tokens = extra.tokens >= 0 ? extra.tokens : s.samples * c_.plan.tokens_per_sample;
   c_.state.consecutive_skipped = extra.skipped_in_a_row;

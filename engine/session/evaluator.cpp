@@ -119,7 +119,7 @@ double Evaluator::loss_of(size_t model, const std::vector<double>& totals) const
   bool separate = false;
   double sum = 0;
   for (const plan::Metric& m : c_.plan.metrics) {
-    if (m.model == model && m.has_weights) {
+    if (m.model == model && m.has_weights && m.adapter.empty()) {
       separate = true;
       sum += m.factor * mean(state);
     }

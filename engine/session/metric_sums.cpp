@@ -25,6 +25,13 @@ MetricSums::MetricSums(const plan::Plan& plan) : plan_(plan), weights_(plan.mode
     values_.push_back({m.name.c_str(), std::numeric_limits<double>::quiet_NaN()});
   }
   states_.assign(static_cast<size_t>(n), 0);
+  for (const plan::Model& m : plan.models)
+    for (const plan::GradientNorm& norm : m.norms)
+      if (!norm.adapter.empty())
+        norms_.push_back(
+            {&norm, "grad_norm." + (plan.models.size() == 1 ? "" : m.name + ".") + norm.adapter});
+  for (const Norm& norm : norms_)
+    values_.push_back({norm.name.c_str(), std::numeric_limits<double>::quiet_NaN()});
 }
 
 void MetricSums::add(const HostBuffer& results, bool begins, bool counts) {
@@ -44,11 +51,17 @@ void MetricSums::add(const HostBuffer& results, bool begins, bool counts) {
   }
   any_ = any_ || counts;
   const double* state = states_.data();
-  for (size_t i = 0; i < values_.size(); ++i) {
+  for (size_t i = 0; i < plan_.train_metrics.size(); ++i) {
     const plan::Metric& m = plan_.train_metrics[i];
     values_[i].value = any_ ? metric_value(plan_, m, state, weights_[m.model])
                             : std::numeric_limits<double>::quiet_NaN();
     state += m.n_state();
+  }
+  for (size_t i = 0; i < norms_.size(); ++i) {
+    const plan::GradientNorm& norm = *norms_[i].of;
+    const bool active = norm.weights.empty() || results.get(norm.active) > 0;
+    values_[plan_.train_metrics.size() + i].value =
+        active ? results.get(norm.norm) : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

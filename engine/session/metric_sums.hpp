@@ -1,9 +1,11 @@
-// Metrics of training steps: sums of their states over the steps since the last line of metrics.
+// Metrics of training steps: sums of their states over the steps since the last line of metrics;
+// and the norms of adapters' gradients in the last step.
 #pragma once
 
 #include <plait/plait.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/plan/plan.hpp"
@@ -25,11 +27,17 @@ class MetricSums {
   // Adds a step that was not skipped (`counts`), and computes the values. results: of the step;
   // begins: the steps before it belong to an earlier line. Does not allocate.
   void add(const HostBuffer& results, bool begins, bool counts);
-  // In the order of Plan::train_metrics; NaN while nothing counts. Valid until the next add().
+  // In the order of Plan::train_metrics, then "grad_norm.ADAPTER" where samples choose their
+  // adapter; NaN while nothing counts. Valid until the next add().
   std::span<const plait_metric_value> values() const { return values_; }
 
  private:
   const plan::Plan& plan_;
+  struct Norm {
+    const plan::GradientNorm* of;
+    std::string name;
+  };
+  std::vector<Norm> norms_;
   std::vector<double> states_, weights_;  // states of all metrics, weights of all models
   std::vector<plait_metric_value> values_;
   bool any_ = false;

@@ -150,12 +150,16 @@ void NumericsGuard::fail(const StepResult& r, const std::string& saved, bool nex
   const std::string steps =
       n == 1 ? strf("[session] step %ld was not finite; ", step)
              : strf("[session] %ld steps in a row were not finite, up to step %ld; ", n, step);
+  const auto& models = c_.plan.experiment.models;
+  const bool by_sample =
+      std::any_of(models.begin(), models.end(),
+                  [](const config::ModelConfig& m) { return !m.adapter_field.empty(); });
   if (has_zero_weight())
     fail_collective(
         PLAIT_ERR_DATA,
-        steps +
-            "the weights of all samples of that step are 0, or all its labels below 0, so "
-            "that its loss is the mean of nothing; correct the weights or the labels of "
+        steps + "the weights of all samples of that step are 0, or all its labels below 0" +
+            (by_sample ? ", or none of its samples takes an adapter" : "") +
+            ", so that its loss is the mean of nothing; correct the weights or the labels of "
             "[data.train]" +
             saved);
   // The inputs of the last micro-batch and the unchanged parameters are still in memory: run it

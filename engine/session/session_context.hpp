@@ -27,6 +27,9 @@ namespace plait::session {
 struct TrainingState {
   int64_t step = 0;     // number of steps made
   int64_t updates = 0;  // number of steps that were applied
+  // The same of adapters that samples choose, of those steps that had a sample: as in Plan::step
+  // behind the first.
+  std::vector<int64_t> adapter_updates = {};
   int64_t samples = 0;
   int64_t tokens = 0;
   int64_t next_batch = 0;

@@ -62,6 +62,8 @@ StepRunner::StepRunner(SessionContext& context)
   if (const plan::Dataset* train = c_.plan.dataset("train"))
     feeder_.emplace(entry_.feed, *train, entry_.feed.batch * c_.plan.accumulation,
                     c_.executor.device());
+  c_.state.adapter_updates.resize(
+      static_cast<size_t>(std::max<int64_t>(c_.plan.step.elements - 1, 0)));
   write_loss_scale();
 }
 
@@ -186,7 +188,7 @@ StepResult StepRunner::finish_step() {
   }
   read_results(r);
   ++c_.state.step;
-  if (!r.skipped) ++c_.state.updates;
+  if (!r.skipped) count_updates();
   r.step = c_.state.step;
   r.epoch = launch.epoch;
   if (reported_group_ >= 0)
@@ -267,12 +269,14 @@ void StepRunner::read_results(StepResult& r) {
   for (size_t i = 0; i < c_.plan.models.size(); ++i) {
     const plan::Model& m = c_.plan.models[i];
     if (!m.trained) continue;
-    const double norm = at(m.norm), clip = c_.plan.experiment.models[i].optimizer->clip_grad_norm;
-    const double kept = clip > 0 && norm > clip ? clip : norm;
+    const double clip = c_.plan.experiment.models[i].optimizer->clip_grad_norm;
     r.loss += at(m.loss);
-    squares += norm * norm;
-    clipped += kept * kept;
     r.skipped = r.skipped || at(m.finite) == 0;
+    for (const plan::GradientNorm& one : m.norms) {
+      const double norm = at(one.norm), kept = clip > 0 && norm > clip ? clip : norm;
+      squares += norm * norm;
+      clipped += kept * kept;
+    }
   }
   r.grad_norm = std::sqrt(squares);
   r.grad_norm_clipped = std::sqrt(clipped);
@@ -314,10 +318,22 @@ void StepRunner::restore(bool counters) {
   if (loader_) loader_->seek(c_.state.next_batch);
 }
 
-// Sets the device's count of updates to that of a checkpoint.
+// As the update program does on the device.
+void StepRunner::count_updates() {
+  ++c_.state.updates;
+  for (const plan::Model& m : c_.plan.models)
+    for (const plan::GradientNorm& norm : m.norms)
+      if (!norm.weights.empty() && results_.get(norm.active) > 0)
+        ++c_.state.adapter_updates[static_cast<size_t>(norm.step - 1)];
+}
+
+// Sets the device's counts of updates to those of a checkpoint.
 void StepRunner::write_updates() {
   HostBuffer made(c_.plan.step);
   made.set(made.place(), static_cast<double>(c_.state.updates));
+  for (size_t i = 0; i < c_.state.adapter_updates.size(); ++i)
+    made.set(c_.plan.step.at(static_cast<int64_t>(i) + 1),
+             static_cast<double>(c_.state.adapter_updates[i]));
   c_.executor.write(made.place(), made.data(), made.bytes());
   c_.executor.sync();
 }

@@ -66,6 +66,7 @@ class StepRunner {
   void feed_again(const plan::EntryPoint& entry, const plan::Launch& launch);
   // Of the last step.
   const HostBuffer& results() const { return results_; }
+  std::span<const plait_metric_value> metrics() const { return metrics_.values(); }
   const StepTimes& own_times() const { return own_times_; }
   // See NumericsGuard::fail().
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
@@ -91,6 +92,7 @@ class StepRunner {
   // Writes the samples that a launch reads, if it reads any.
   void feed(const plan::EntryPoint& entry, const plan::Launch& launch, int64_t step);
   void write_scalars();
+  void count_updates();
   void write_updates();
   void write_loss_scale();
   void read_loss_scale(StepResult& result);

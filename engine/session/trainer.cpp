@@ -42,9 +42,11 @@ Trainer::Trainer(SessionParts& parts)
   }
   if (c_.plan.find_entry_point(plan::kStatistics)) statistics_.emplace(c_, p_.steps);
   if (groups_.size() < 2) groups_.clear();
-  for (const plan::Metric& m : c_.plan.train_metrics) {
-    std::string tag = "train/" + m.name;
-    if (!m.item) std::replace(tag.begin(), tag.end(), '.', '/');
+  const auto metrics = p_.steps.metrics();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    std::string tag = std::string("train/") + metrics[i].name;
+    const bool is_metric = i < c_.plan.train_metrics.size() && c_.plan.train_metrics[i].item;
+    if (!is_metric) std::replace(tag.begin(), tag.end(), '.', '/');
     metric_tags_.push_back(std::move(tag));
   }
   const size_t most = groups_.size() + metric_tags_.size() + 3;  // BusyTimes
@@ -104,7 +106,7 @@ void Trainer::read_more(const StepResult& r) {
     add_more(g.line, g.tag, p_.steps.learning_rate(g.group, r.step));
   for (size_t i = 0; i < metric_tags_.size(); ++i)
     if (const double v = r.metrics[i].value; !std::isnan(v))
-      add_more(c_.plan.train_metrics[i].name, metric_tags_[i], v);
+      add_more(r.metrics[i].name, metric_tags_[i], v);
   const std::optional<BusyTimes> busy = stragglers_.times();
   stragglers_.begin();
   if (!busy) return;

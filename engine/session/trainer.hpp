@@ -71,7 +71,7 @@ class Trainer {
   };
   std::vector<GroupRate> groups_;
   std::optional<StatisticsRecorder> statistics_;  // of a plan with statistics
-  std::vector<std::string> metric_tags_;          // as Plan::train_metrics
+  std::vector<std::string> metric_tags_;          // as StepResult::metrics
   // Further values of a line, and their tags in event files.
   std::vector<observe::NamedValue> more_;
   std::vector<std::string_view> more_tags_;

@@ -45,6 +45,8 @@ std::vector<std::pair<std::string, Place>> results_of(const plan::Plan& plan) {
     if (!m.trained) continue;  // no step computes its loss
     add(m.name + ".loss", m.loss, scalar);
     add(m.name + ".grad_norm", m.norm, scalar);
+    for (const plan::GradientNorm& norm : m.norms)
+      if (!norm.adapter.empty()) add(m.name + ".grad_norm." + norm.adapter, norm.norm, scalar);
   }
   for (const plan::Metric& m : plan.train_metrics)
     add(m.name, m.state, program::make_shape(plan.results.dtype, {m.n_state()}));

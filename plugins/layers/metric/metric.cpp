@@ -34,8 +34,10 @@ std::pair<Value, Value> hits(const Builder& b, In in, double k) {
   const Value w = samples::label_weights(b, label);
   std::vector<int64_t> column(b.shape(w).dims);
   column.resize(shape.ndim(), 1);
-  // `chosen` is all 0 for a label that is no class.
-  return {b.sum(chosen * (hit * b.reshape(w, column))), b.sum(w)};
+  // A number beyond the last class is none. Weights come last: what adapters share is computed once.
+  const Value is_class = b.cast(label, b.shape(w).dtype) < static_cast<double>(shape.last());
+  const Value counted = b.reshape(w, column) * b.reshape(is_class, column);
+  return {b.sum(hit * counted), b.sum(w)};
 }
 
 // One logit per sample: its sign against a label of 0 or 1.
