@@ -72,6 +72,7 @@ void set_up(CLI::App& app, Context& context) {
   add_import(app, context);
   add_export(app, context);
   add_merge(app, context);
+  add_adapters(app, context);
   add_checkpoint(app, context);
   add_plugins(app, context);
   add_keys(app, context);

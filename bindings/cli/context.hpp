@@ -110,6 +110,7 @@ void add_generate(CLI::App& app, Context& context);
 void add_import(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 void add_merge(CLI::App& app, Context& context);
+void add_adapters(CLI::App& app, Context& context);
 void add_checkpoint(CLI::App& app, Context& context);
 void add_checkpoint_verify(CLI::App& checkpoint, Context& context);
 void add_checkpoint_diff(CLI::App& checkpoint, Context& context);

@@ -109,6 +109,14 @@ void make_experiment(plait_engine* engine, config::Document document,
 
 }  // namespace
 
+config::Experiment plait::capi::read_experiment(EngineState& engine, const std::string& path) {
+  config::Problems problems;
+  auto document = config::Document::read(engine.files, path, problems);
+  LoadedExperiment l = load(engine, std::move(document), nullptr, problems);
+  problems.raise_if_any();
+  return std::move(l.experiment);
+}
+
 extern "C" {
 
 plait_error* plait_experiment_read(plait_engine* engine, const char* path, uint64_t size,

@@ -53,6 +53,8 @@ std::string text_argument(const char* data, uint64_t size, const char* what);
 // The item of a document that holds its type and options alone. name: of the text, in messages.
 config::ItemConfig read_item(EngineState& engine, std::string_view kind, const std::string& toml,
                              const std::string& name);
+// The experiment in a file. Errors: as plait_experiment_read().
+config::Experiment read_experiment(EngineState& engine, const std::string& path);
 // Throws PLAIT_ERR_INVALID if a required pointer is NULL.
 void require(const void* pointer, const char* what);
 plait_text* new_text(std::string text);

@@ -12,11 +12,11 @@
 namespace plait::checkpoint {
 namespace {
 
-using Records = std::vector<const TensorRecord*>;
+using Records = std::vector<RewrittenTensor>;
 
 uint64_t bytes_of(const Records& all) {
   uint64_t sum = 0;
-  for (const TensorRecord* t : all) sum += tensor_bytes(*t);
+  for (const RewrittenTensor& t : all) sum += tensor_bytes(*t.stored);
   return sum;
 }
 
@@ -24,8 +24,8 @@ uint64_t bytes_of(const Records& all) {
 std::vector<Records> by_limit(const Records& all, uint64_t limit) {
   std::vector<Records> files(1);
   uint64_t used = 0;
-  for (const TensorRecord* t : all) {
-    const uint64_t bytes = tensor_bytes(*t);
+  for (const RewrittenTensor& t : all) {
+    const uint64_t bytes = tensor_bytes(*t.stored);
     if (!files.back().empty() && (bytes > limit || used > limit - bytes)) {
       files.emplace_back();
       used = 0;
@@ -49,7 +49,7 @@ std::vector<Records> by_number(const Records& all, size_t n) {
     const bool needed = all.size() - i <= n - 1 - f;  // by the files behind this one
     if (!files[f].empty() && f + 1 < n && (full || needed)) ++f;
     files[f].push_back(all[i]);
-    done += tensor_bytes(*all[i]);
+    done += tensor_bytes(*all[i].stored);
   }
   return files;
 }
@@ -57,9 +57,13 @@ std::vector<Records> by_number(const Records& all, size_t n) {
 class Rewriter {
  public:
   Rewriter(FileSystem& files, const Checkpoint& from, const RewriteSettings& settings,
-           const Progress& progress)
+           const Progress& progress, const NewContent* content)
       : files_(files), from_(from), settings_(settings), progress_(progress) {
-    manifest_.state = from.state();
+    manifest_.state = content ? content->state : from.state();
+    if (content)
+      tensors_ = content->tensors;
+    else
+      for (const TensorRecord& t : from.tensors()) tensors_.push_back({&from, &t, t.name});
     manifest_.commit = from.manifest().commit;
   }
 
@@ -73,7 +77,9 @@ class Rewriter {
     if (!files_.is_file(join_path(folder, kWeightsName)))
       text(kWeightsIndexName, checkpoint_index_text(manifest_));
     const std::string experiment = join_path(from_.path(), kExperimentName);
-    if (files_.is_file(experiment))
+    if (!manifest_.state.experiment.empty())
+      text(kExperimentName, manifest_.state.experiment);
+    else if (files_.is_file(experiment))
       text(kExperimentName, files_.read_all(experiment, kMaxManifestBytes));
     text(kManifestName, manifest_text(manifest_));
     files_.sync_folder(folder);
@@ -90,8 +96,8 @@ class Rewriter {
  private:
   Records parameters(bool wanted) const {
     Records all;
-    for (const TensorRecord& t : from_.tensors())
-      if (is_parameter(t) == wanted) all.push_back(&t);
+    for (const RewrittenTensor& t : tensors_)
+      if (is_parameter(*t.stored) == wanted) all.push_back(t);
     return all;
   }
 
@@ -120,9 +126,11 @@ class Rewriter {
     std::vector<TensorSource> sources;
     std::unique_ptr<TensorStream> stream;  // of the tensor that is being written
     const TensorRecord* streamed = nullptr;
-    for (const TensorRecord* t : tensors)
-      sources.push_back({t->name, t->dtype, t->shape, nullptr, {}, [&, t] {
-                           if (streamed != t) stream = std::make_unique<TensorStream>(from_, *t);
+    for (const RewrittenTensor& one : tensors)
+      sources.push_back({one.name, one.stored->dtype, one.stored->shape, nullptr, {}, [&, one] {
+                           const TensorRecord* t = one.stored;
+                           if (streamed != t)
+                             stream = std::make_unique<TensorStream>(*one.from, *t);
                            streamed = t;
                            const auto piece = stream->next();
                            if (progress_ && !piece.empty()) progress_(piece.size());
@@ -132,10 +140,10 @@ class Rewriter {
     manifest_.files.push_back({name, written.size, written.hash});
     names_.push_back(name);
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const TensorRecord& t = *tensors[i];
-      SliceRecord whole{name, t.name, std::vector<int64_t>(t.shape.size(), 0), t.shape,
+      const TensorRecord& t = *tensors[i].stored;
+      SliceRecord whole{name, tensors[i].name, std::vector<int64_t>(t.shape.size(), 0), t.shape,
                         written.tensors[i]};
-      manifest_.tensors.push_back({t.name, t.dtype, t.shape, {std::move(whole)}});
+      manifest_.tensors.push_back({tensors[i].name, t.dtype, t.shape, {std::move(whole)}});
     }
   }
 
@@ -143,6 +151,7 @@ class Rewriter {
   const Checkpoint& from_;
   const RewriteSettings& settings_;
   const Progress& progress_;
+  Records tensors_;
   std::string folder_;
   Manifest manifest_;
   std::vector<std::string> names_;
@@ -160,13 +169,14 @@ void make_parents(FileSystem& files, const std::string& folder) {
 
 void rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
                         const RewriteSettings& settings, const Progress& progress,
-                        const std::function<void(const Rewritten&)>& tell) {
+                        const std::function<void(const Rewritten&)>& tell,
+                        const NewContent* content) {
   if (settings.shards > 0 && settings.max_shard_bytes > 0)
     fail_invalid("[checkpoint] a number of shards and their size are both given; give one");
   if (files.exists(out) || files.is_link(out))
     fail_invalid("[checkpoint] '" + out + "' exists; remove it, or choose another name");
   make_parents(files, folder_of(out));
-  Rewriter rewriter(files, from, settings, progress);
+  Rewriter rewriter(files, from, settings, progress, content);
   write_new(files, out, "checkpoint",
             "'" + from.path() + "' could not be rewritten to '" + out + "'",
             [&](const std::string& hidden) {

@@ -18,6 +18,17 @@ struct RewriteSettings {
   bool optimizer = true;         // also the states of the optimizer
 };
 
+// What the new checkpoint holds in place of the tensors and the state of the old one.
+struct RewrittenTensor {
+  const Checkpoint* from = nullptr;
+  const TensorRecord* stored = nullptr;
+  std::string name;  // in the new one
+};
+struct NewContent {
+  std::vector<RewrittenTensor> tensors;
+  RunState state;  // with the experiment
+};
+
 struct Rewritten {
   std::vector<std::string> files;  // paths
   uint64_t tensors = 0, bytes = 0;
@@ -28,11 +39,13 @@ struct Rewritten {
 // numbers. Folders above `out` are made. It appears complete or not at all, and is durable on
 // return. Reads and writes tensors in pieces, and compares their checksums: `from` need not be
 // verified.
-// tell: called when all is written, before it appears.
+// tell: called when all is written, before it appears. content: what is written, if that is not
+// what `from` has.
 // Errors: PLAIT_ERR_INVALID when `out` exists, or for both limits at once; PLAIT_ERR_DATA for
 // damage; PLAIT_ERR_IO; those of `progress` and `tell`.
 void rewrite_checkpoint(FileSystem& files, const Checkpoint& from, const std::string& out,
                         const RewriteSettings& settings, const Progress& progress,
-                        const std::function<void(const Rewritten&)>& tell = {});
+                        const std::function<void(const Rewritten&)>& tell = {},
+                        const NewContent* content = nullptr);
 
 }  // namespace plait::checkpoint

@@ -49,6 +49,15 @@ void Adapters::check_base(const char* call) const {
              "plait_session_save_model(), and open a session of it");
 }
 
+void Adapters::check_beside_base(const char* call) const {
+  check_not_kept(call);
+  if (merged_finally_)
+    fail(PLAIT_ERR_STATE, std::string("[session] ") + call +
+                              ": a merge has changed the weights that adapters lie beside; write "
+                              "the model with plait_session_save_model(), and open a session of "
+                              "it");
+}
+
 void Adapters::drop() {
   if (!merged_) return check_base("load");
   c_.on_all_ranks("unmerging adapters", [&] {
@@ -105,9 +114,65 @@ void Adapters::merge(bool kept) {
       if (!p.adapter.empty()) parameters_.draw(p);
     start([](const auto&) { return true; });
     merged_ = kept;
+    merged_finally_ = merged_finally_ || !kept;
     const std::vector<size_t>& changed = c_.plan.adapters.merged;
     changed_base_ = std::any_of(changed.begin(), changed.end(), [&](size_t i) {
       return !plan::is_saved(c_.plan, c_.plan.parameters[i]);
+    });
+  });
+}
+
+// Returns why that failed on a rank, or ""; failed: the error of this one. Nothing is written
+// unless all ranks have read their parts.
+std::string Adapters::replace(const config::ModelConfig& model, const std::string& adapter,
+                              const AdapterSource& source, std::exception_ptr& failed) {
+  std::vector<AdapterFiles::Block> blocks;
+  std::string told;
+  try {
+    blocks = AdapterFiles(c_, source).read(model, adapter);
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const Error& e) {
+    told = e.text();
+    failed = std::current_exception();
+  }
+  for (const std::string& one : c_.ranks.all_gather(told))
+    if (!one.empty()) return one;
+  c_.state.modified();
+  c_.parameters_changed();
+  for (const auto& [block, bytes] : blocks)
+    write_block(c_.executor, block, 0, topology::elements(block.box), bytes.data());
+  c_.executor.sync();
+  for (const plan::Parameter& p : c_.plan.parameters)
+    if (p.model == model.name && p.adapter == adapter) parameters_.reset_states(p);
+  return {};
+}
+
+void Adapters::load(const config::ModelConfig& model, const std::string& adapter,
+                    const AdapterSource& source) {
+  check_not_kept("load an adapter");
+  steps_.drain();
+  std::exception_ptr failed;
+  const std::string why = c_.on_all_ranks("loading an adapter",
+                                          [&] { return replace(model, adapter, source, failed); });
+  if (failed) std::rethrow_exception(failed);
+  if (!why.empty()) fail_collective(PLAIT_ERR_PEER, "[session] on another rank: " + why);
+}
+
+void Adapters::reset(const config::ModelConfig& model, const std::string& adapter) {
+  check_not_kept("reset an adapter");
+  steps_.drain();
+  c_.on_all_ranks("resetting an adapter", [&] {
+    c_.state.modified();
+    c_.parameters_changed();
+    for (const plan::Parameter& p : c_.plan.parameters)
+      if (p.model == model.name && p.adapter == adapter) {
+        parameters_.draw(p);
+        parameters_.reset_states(p);
+      }
+    c_.executor.sync();
+    start([&](const plan::AdapterPrograms::Start& s) {
+      return s.model == model.name && s.adapter == adapter;
     });
   });
 }

@@ -1,13 +1,15 @@
-// The adapters of a session: initial values that depend on weights, and their changes merged into
-// the model and taken back.
+// The adapters of a session: initial values that depend on weights, their changes merged into the
+// model and taken back, and single ones exchanged.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/plan/layout.hpp"
+#include "engine/session/adapter_files.hpp"
 #include "engine/session/parameters.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
@@ -29,18 +31,29 @@ class Adapters {
   void merge(bool keep);
   // Every byte is what it was before the merge. Errors: PLAIT_ERR_STATE where none is kept.
   void unmerge();
+
+  // See plait_session_load_adapter() and plait_session_reset_adapter().
+  void load(const config::ModelConfig& model, const std::string& adapter,
+            const AdapterSource& source);
+  void reset(const config::ModelConfig& model, const std::string& adapter);
+
   // Before `call`, which changes what unmerge() would put back. Errors: PLAIT_ERR_STATE while a
   // merge is kept.
   void check_not_kept(const char* call) const;
   // Before `call`, which saves, or loads parameters beside weights of the model: checkpoints of this
   // run may leave out what a merge has changed. Errors: PLAIT_ERR_STATE where they do.
   void check_base(const char* call) const;
+  // Before `call`, which writes an adapter beside the weights that model.load names. Errors:
+  // PLAIT_ERR_STATE where a merge has changed them.
+  void check_beside_base(const char* call) const;
   // Before parameters are loaded, maybe not all: what a kept merge has changed is put back.
   void drop();
 
  private:
   void check_can_merge() const;
   bool changes(size_t parameter) const;
+  std::string replace(const config::ModelConfig& model, const std::string& adapter,
+                      const AdapterSource& source, std::exception_ptr& failed);
   void keep();
   void put_back();
 
@@ -49,7 +62,8 @@ class Adapters {
   Parameters& parameters_;
   void forget() { kept_.clear(), merged_ = changed_base_ = false; }
 
-  bool merged_ = false;        // and kept
+  bool merged_ = false;  // and kept
+  bool merged_finally_ = false;
   bool changed_base_ = false;  // parameters are merged that no checkpoint holds
   std::vector<std::pair<plan::LocalBlock, std::vector<char>>> kept_;
 };

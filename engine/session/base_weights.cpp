@@ -43,19 +43,34 @@ void BaseWeights::warn_of_written() {
   written_.clear();
 }
 
+checkpoint::BaseRecord BaseWeights::record(
+    const config::ModelConfig& model,
+    const std::function<bool(const plan::Parameter&)>& left_out) {
+  const Read& from = known(model);
+  checkpoint::BaseRecord base{model.name, from.path, from.hash, {}};
+  for (const plan::Parameter& p : plan_.parameters)
+    if (p.model == model.name && left_out(p)) base.parameters.push_back(p.name);
+  std::sort(base.parameters.begin(), base.parameters.end());
+  return base;
+}
+
 std::vector<checkpoint::BaseRecord> BaseWeights::records() {
   warn_of_written();
   std::vector<checkpoint::BaseRecord> bases;
-  for (const config::ModelConfig& model : plan_.experiment.models) {
-    if (!names(model)) continue;
-    const Read& from = known(model);
-    checkpoint::BaseRecord base{model.name, from.path, from.hash, {}};
-    for (const plan::Parameter& p : plan_.parameters)
-      if (p.model == model.name && !plan::is_saved(plan_, p)) base.parameters.push_back(p.name);
-    std::sort(base.parameters.begin(), base.parameters.end());
-    bases.push_back(std::move(base));
-  }
+  for (const config::ModelConfig& model : plan_.experiment.models)
+    if (names(model))
+      bases.push_back(
+          record(model, [&](const plan::Parameter& p) { return !plan::is_saved(plan_, p); }));
   return bases;
+}
+
+std::vector<checkpoint::BaseRecord> BaseWeights::beside_adapter(const config::ModelConfig& model) {
+  // Without weights to load, the model's own are drawn again.
+  if (model.load.empty()) return {};
+  checkpoint::BaseRecord base =
+      record(model, [](const plan::Parameter& p) { return p.adapter.empty() && p.frozen; });
+  if (base.parameters.empty()) return {};
+  return {std::move(base)};
 }
 
 void BaseWeights::check(const checkpoint::Checkpoint& c) {

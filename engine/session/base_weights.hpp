@@ -2,6 +2,7 @@
 // (checkpoint.save = "trained", precision.frozen = "int8" or "nf4").
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -31,6 +32,8 @@ class BaseWeights {
   // What checkpoints leave out, and where it is: empty if they hold all parameters. Warns, once for
   // each parameter, of those that were written and are then in neither.
   std::vector<checkpoint::BaseRecord> records();
+  // The same of a checkpoint that holds one adapter alone: the frozen weights of its model.
+  std::vector<checkpoint::BaseRecord> beside_adapter(const config::ModelConfig& model);
   // Errors: PLAIT_ERR_CONFIG where model.load does not name the weights that the checkpoint needs.
   void check(const checkpoint::Checkpoint& c);
 
@@ -39,6 +42,8 @@ class BaseWeights {
     std::string path;
     Hash128 hash;
   };
+  checkpoint::BaseRecord record(const config::ModelConfig& model,
+                                const std::function<bool(const plan::Parameter&)>& left_out);
   const Read& known(const config::ModelConfig& model);
   void warn_of_written();
 

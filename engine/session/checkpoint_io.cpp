@@ -18,6 +18,7 @@
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/adapter_record.hpp"
 #include "engine/session/block_access.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/result_config.hpp"
@@ -31,6 +32,8 @@ checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* d
   return {b.tensor,    b.local.dtype,      dims(b),           data,
           b.optimizer, b.local.box.offset, b.local.box.extent};
 }
+
+bool is_saved(const plan::CheckpointBlock& b) { return b.saved; }
 
 std::unique_ptr<char[]> new_save_buffer(uint64_t bytes) {
   try {
@@ -176,10 +179,21 @@ std::string CheckpointIo::save(const std::string& path) {
           if (path.empty()) return c_.run_files->checkpoints();
           return other ? *other : other.emplace(c_.files, path, 0, c_.log);
         },
-        run_state());
+        run_state(), is_saved);
     if (saved.error) fail_saving(saved);
     return saved.path;
   });
+}
+
+std::string CheckpointIo::save_part(const std::string& folder, const checkpoint::RunState& state,
+                                    const Chosen& chosen) {
+  std::optional<checkpoint::CheckpointWriter> to;
+  const auto writer = [&]() -> checkpoint::CheckpointWriter& {
+    return to ? *to : to.emplace(c_.files, folder, 0, c_.log);
+  };
+  const SavedCheckpoint saved = write_in_place(writer, state, chosen);
+  if (saved.error) fail_saving(saved);
+  return saved.path;
 }
 
 std::string CheckpointIo::save_model(const std::string& folder, const std::string& experiment) {
@@ -190,29 +204,40 @@ std::string CheckpointIo::save_model(const std::string& folder, const std::strin
     state.experiment = experiment;
     state.bases.clear();  // it is complete
     for (const config::ModelConfig& model : c_.plan.experiment.models)
-      std::erase_if(state.settings, [of = model.path + ".adapters["](const auto& setting) {
-        return starts_with(setting.first, of);
+      keep_adapters(state.settings, model.path, [](const auto&) { return false; });
+    return save_part(folder, state, [](const plan::CheckpointBlock& b) {
+      return !b.optimizer && b.parameter.adapter.empty();
+    });
+  });
+}
+
+std::string CheckpointIo::save_adapter(const std::string& folder, const config::ModelConfig& model,
+                                       const std::string& adapter, const std::string& experiment) {
+  steps_.drain();
+  return c_.on_all_ranks("saving", [&] {
+    saver_.wait();
+    checkpoint::RunState state = run_state();
+    state.experiment = experiment;
+    for (const config::ModelConfig& one : c_.plan.experiment.models)
+      keep_adapters(state.settings, one.path, [&](const std::string& name) {
+        return one.name == model.name && name == adapter;
       });
-    std::optional<checkpoint::CheckpointWriter> to;
-    const auto writer = [&]() -> checkpoint::CheckpointWriter& {
-      return to ? *to : to.emplace(c_.files, folder, 0, c_.log);
-    };
-    const SavedCheckpoint saved = write_in_place(writer, state, Tensors::kModels);
-    if (saved.error) fail_saving(saved);
-    return saved.path;
+    if (c_.ranks.is_leader()) state.bases = bases_.beside_adapter(model);
+    return save_part(folder, state, [&](const plan::CheckpointBlock& b) {
+      return !b.optimizer && b.parameter.model == model.name && b.parameter.adapter == adapter;
+    });
   });
 }
 
 // Writes from where the tensors lie.
 SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer,
-                                             const checkpoint::RunState& state, Tensors which) {
+                                             const checkpoint::RunState& state,
+                                             const Chosen& chosen) {
   c_.executor.sync();
   std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
   std::vector<checkpoint::SaveTensor> tensors;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
-    if (!b.ours) return;
-    const bool of_model = !b.optimizer && b.parameter.adapter.empty();
-    if (!(which == Tensors::kModels ? of_model : b.saved)) return;
+    if (!b.ours || !chosen(b)) return;
     if (!b.local.is_plain()) {
       tensors.push_back(save_tensor(b, nullptr));
       tensors.back().next = pieces_of(c_.executor, b.local);
@@ -242,7 +267,8 @@ void CheckpointIo::save_between(bool in_background) {
     const WriterOf writer = [this]() -> checkpoint::CheckpointWriter& {
       return c_.run_files->checkpoints();
     };
-    if (!in_background) return saver_.run([&] { return write_in_place(writer, run_state()); });
+    if (!in_background)
+      return saver_.run([&] { return write_in_place(writer, run_state(), is_saved); });
     if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(c_.plan));
     std::vector<checkpoint::SaveTensor> tensors;
     uint64_t used = 0;

@@ -1,6 +1,7 @@
 // Saving and loading: global tensors by name, independent of the layout that wrote them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "engine/checkpoint/store.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/session/background_saver.hpp"
 #include "engine/session/base_weights.hpp"
@@ -30,6 +32,9 @@ class CheckpointIo {
   // Parameters of the models alone, without adapters and states, as a run of `experiment` (TOML)
   // would save them. Returns the checkpoint's path.
   std::string save_model(const std::string& folder, const std::string& experiment);
+  // The same of the parameters of one adapter, beside the weights that model.load names.
+  std::string save_adapter(const std::string& folder, const config::ModelConfig& model,
+                           const std::string& adapter, const std::string& experiment);
   // Saves into the run directory between two steps; take_saved() tells how that ended. In the
   // background a thread writes a copy, which this call makes, while steps go on.
   void save_between(bool in_background);
@@ -49,9 +54,11 @@ class CheckpointIo {
 
  private:
   checkpoint::RunState run_state();
-  enum class Tensors : uint8_t { kAll, kModels };
+  using Chosen = std::function<bool(const plan::CheckpointBlock&)>;
   SavedCheckpoint write_in_place(const WriterOf& writer, const checkpoint::RunState& state,
-                                 Tensors which = Tensors::kAll);
+                                 const Chosen& chosen);
+  std::string save_part(const std::string& folder, const checkpoint::RunState& state,
+                        const Chosen& chosen);
   void load_all(const std::string& path);
   void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);

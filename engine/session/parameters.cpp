@@ -40,25 +40,29 @@ void Parameters::draw(const plan::Parameter& p) {
     });
 }
 
-void Parameters::initialize() {
-  c_.parameters_changed();
+void Parameters::initialize_states(const plan::Parameter& p, bool zero) {
   std::vector<char> values;
-  c_.executor.sync();
-  for (const plan::Parameter& p : c_.plan.parameters) draw(p);
-  for (const plan::Parameter& p : c_.plan.parameters) {
-    for (const plan::StateBlocks& s : plan::local_states(c_.plan, p)) {
-      if (s.initial == 0) continue;  // the arena is zero
-      // Padding stays zero: only the elements of parameters get the initial value.
-      for (const plan::LocalBlock& held : s.blocks) {
-        const int64_t n = topology::elements(held.box);
-        values.resize(program::bytes_of(n, held.dtype));
-        for (int64_t i = 0; i < n; ++i)
-          program::store_element(held.dtype, values.data(), i, s.initial);
-        write_block(c_.executor, held, 0, n, values.data());
-        c_.executor.sync();
-      }
+  for (const plan::StateBlocks& s : plan::local_states(c_.plan, p)) {
+    if (zero && s.initial == 0) continue;
+    // Padding stays zero: only the elements of parameters get the initial value.
+    for (const plan::LocalBlock& held : s.blocks) {
+      const int64_t n = topology::elements(held.box);
+      values.resize(program::bytes_of(n, held.dtype));
+      for (int64_t i = 0; i < n; ++i)
+        program::store_element(held.dtype, values.data(), i, s.initial);
+      write_block(c_.executor, held, 0, n, values.data());
+      c_.executor.sync();
     }
   }
+}
+
+void Parameters::reset_states(const plan::Parameter& p) { initialize_states(p, false); }
+
+void Parameters::initialize() {
+  c_.parameters_changed();
+  c_.executor.sync();
+  for (const plan::Parameter& p : c_.plan.parameters) draw(p);
+  for (const plan::Parameter& p : c_.plan.parameters) initialize_states(p, true);  // of the arena
   for (const auto& model : c_.plan.experiment.models) {
     if (!model.load.empty()) load_weights({model, nullptr, model.path + ".load", model.load});
     for (const auto& adapter : model.adapters)

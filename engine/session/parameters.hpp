@@ -28,6 +28,8 @@ class Parameters {
   void initialize();
   // Gives one parameter the initial values that it was requested with.
   void draw(const plan::Parameter& p);
+  // Gives the states of its optimizer their initial values, also where they are 0.
+  void reset_states(const plan::Parameter& p);
   // Whether model.load had the adapter.
   bool loaded(const std::string& model, const std::string& adapter) const {
     return loaded_.contains({model, adapter});
@@ -42,6 +44,8 @@ class Parameters {
   void load_checkpoint(const WeightSource& from);
   void load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& place,
                    const WeightSource& from);
+  // zero: the memory is zero already.
+  void initialize_states(const plan::Parameter& p, bool zero);
 
   SessionContext& c_;
   StepRunner& steps_;

@@ -192,6 +192,21 @@ void Session::unmerge() {
   parts_->evaluator.forget();
 }
 
+void Session::load_adapter(const config::ModelConfig& model, const std::string& adapter,
+                           const AdapterSource& source) {
+  parts_->adapters.load(model, adapter, source);
+  parts_->evaluator.forget();
+}
+void Session::reset_adapter(const config::ModelConfig& model, const std::string& adapter) {
+  parts_->adapters.reset(model, adapter);
+  parts_->evaluator.forget();
+}
+std::string Session::save_adapter(const std::string& folder, const config::ModelConfig& model,
+                                  const std::string& adapter, const std::string& experiment) {
+  parts_->adapters.check_beside_base("save an adapter");
+  return parts_->checkpoints.save_adapter(folder, model, adapter, experiment);
+}
+
 void Session::read(const std::string& parameter, void* data, uint64_t bytes) {
   parts_->parameters.read(parameter, data, bytes);
 }

@@ -18,6 +18,7 @@
 
 namespace plait::session {
 
+struct AdapterSource;
 struct SessionParts;
 class TokenRunner;
 
@@ -48,6 +49,11 @@ class Session {
   void merge(bool keep);  // see adapters.hpp
   void unmerge();
   std::string save_model(const std::string& folder, const std::string& experiment);
+  void load_adapter(const config::ModelConfig& model, const std::string& adapter,
+                    const AdapterSource& source);
+  void reset_adapter(const config::ModelConfig& model, const std::string& adapter);
+  std::string save_adapter(const std::string& folder, const config::ModelConfig& model,
+                           const std::string& adapter, const std::string& experiment);
 
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);

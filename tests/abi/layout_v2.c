@@ -1,6 +1,7 @@
 /* What structs of ABI 1 have gained behind the members of layout_v1.c, in the same words. */
 #include <stddef.h>
 
+#include <plait/adapters.h>
 #include <plait/build.h>
 #include <plait/checkpoint.h>
 #include <plait/comm.h>
@@ -40,6 +41,12 @@ AT(plait_prediction, out, 8);
 AT(plait_prediction, bytes, 16);
 
 /* checkpoint.h */
+SIZE(plait_adapter_source, 32);
+AT(plait_adapter_source, struct_size, 0);
+AT(plait_adapter_source, path, 8);
+AT(plait_adapter_source, from, 16);
+AT(plait_adapter_source, format, 24);
+
 SIZE(plait_convert_options, 40);
 AT(plait_convert_options, struct_size, 0);
 AT(plait_convert_options, max_shard_bytes, 8);

@@ -1,5 +1,4 @@
 // plait merge: a checkpoint of the model alone, with its adapters merged into it.
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
+#include "bindings/cli/new_folder.hpp"
 
 namespace plait::cli {
 namespace {
@@ -20,42 +20,6 @@ namespace fs = std::filesystem;
 struct MergeArguments {
   FileArguments file;
   std::string from, to;
-};
-
-// A folder beside the place that it takes when it is complete.
-class NewFolder {
- public:
-  explicit NewFolder(std::string place) : place_(std::move(place)) {
-    while (place_.size() > 1 && place_.ends_with('/')) place_.pop_back();
-    std::error_code ignored;
-    if (fs::exists(fs::symlink_status(place_, ignored)))
-      throw CliError(
-          kUsage, "[merge] '" + place_ + "' exists; remove it, or name another folder with --to");
-    const fs::path at(place_);
-    hidden_ = (at.parent_path() / ("." + at.filename().string() + ".merge-")).string() +
-              std::to_string(getpid());
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    fs::remove_all(hidden_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  const std::string& hidden() const { return hidden_; }
-  // What lies at `path` in it, as it is called then.
-  std::string later(const std::string& path) const {
-    return path.starts_with(hidden_) ? place_ + path.substr(hidden_.size()) : path;
-  }
-  void finish() {
-    std::error_code reason;
-    fs::rename(hidden_, place_, reason);
-    if (reason)
-      throw CliError(kEnvironment, "[merge] '" + hidden_ + "' cannot become '" + place_ +
-                                       "': " + reason.message());
-  }
-
- private:
-  std::string place_, hidden_;
 };
 
 std::string source_of(const MergeArguments& arguments) {
@@ -88,7 +52,7 @@ void stop_if(const StopRequest& stop) {
 
 int merge_into(Context& context, const std::string& from, const std::string& to, const Plan& plan) {
   const StopRequest stop;
-  NewFolder folder(to);
+  NewFolder folder("merge", to);
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
@@ -116,7 +80,7 @@ int merge_into(Context& context, const std::string& from, const std::string& to,
 
 int run_merge(Context& context, const MergeArguments& arguments) {
   const std::string from = source_of(arguments);
-  const NewFolder unused(arguments.to);  // before the work
+  const NewFolder unused("merge", arguments.to);  // before the work
   RankedCommand command;
   command.inspect = [](const Experiment&) {};
   command.saves = false;

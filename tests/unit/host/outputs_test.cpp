@@ -94,6 +94,20 @@ std::vector<Call> of_engines(plait_engine* engine) {
          return plait_checkpoint_export(engine, "/nonexistent", "/nonexistent/weights", nullptr,
                                         o.as<plait_text*>());
        }},
+      {"plait_checkpoint_adapters", "no such place",
+       [=](Output& o) {
+         return plait_checkpoint_adapters(engine, "/nonexistent", o.as<plait_text*>());
+       }},
+      {"plait_checkpoint_add_adapter", "no such checkpoint",
+       [=](Output& o) {
+         return plait_checkpoint_add_adapter(engine, "/nonexistent", nullptr, "a", "/nonexistent",
+                                             "/nonexistent/out", o.as<plait_text*>());
+       }},
+      {"plait_checkpoint_remove_adapter", "no such checkpoint",
+       [=](Output& o) {
+         return plait_checkpoint_remove_adapter(engine, "/nonexistent", nullptr, "a",
+                                                "/nonexistent/out", o.as<plait_text*>());
+       }},
       {"plait_model_import", "no such folder",
        [=](Output& o) {
          return plait_model_import(engine, "type = \"hf\"", n, "/nonexistent", "/nonexistent/out",
@@ -219,6 +233,19 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
       {"plait_session_merge", "no adapters", [=](Output&) { return plait_session_merge(s, 0); }},
       {"plait_session_unmerge", "nothing is merged",
        [=](Output&) { return plait_session_unmerge(s); }},
+      {"plait_session_adapters", "no session",
+       [](Output& o) { return plait_session_adapters(nullptr, o.as<plait_text*>()); }},
+      {"plait_session_load_adapter", "no adapters",
+       [=](Output&) {
+         plait_adapter_source source{};
+         source.struct_size = sizeof source;
+         source.path = "/nonexistent";
+         return plait_session_load_adapter(s, nullptr, "nope", &source);
+       }},
+      {"plait_session_reset_adapter", "no adapters",
+       [=](Output&) { return plait_session_reset_adapter(s, nullptr, "nope"); }},
+      {"plait_session_save_adapter", "no adapters",
+       [=](Output&) { return plait_session_save_adapter(s, nullptr, "nope", "/tmp/nope"); }},
       {"plait_session_save_model", "a folder that nobody can make",
        [=](Output&) { return plait_session_save_model(s, "/proc/nonexistent/checkpoint"); }},
       {"plait_session_describe", "no session",
