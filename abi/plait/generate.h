@@ -14,8 +14,9 @@
  *
  * What is drawn depends on seed, sequence and place alone, not on slots, other sequences, ranks or
  * chunks of the prompt. With generate.prefix_caching a prompt reuses keys and values that a free slot
- * has cached of the same first tokens, until parameters change, and not while a host has a view of
- * one; logits then differ by rounding. Where several ranks have the session, all make the same calls.
+ * has cached of the same first tokens by the same adapter, until parameters change, and not while a
+ * host has a view of one; logits then differ by rounding. Where several ranks have the session, all
+ * make the same calls.
  *
  * The conventions of base.h and plait.h apply. A generator and its session serve one thread at a
  * time together. When the session is closed, calls on its generators fail with PLAIT_ERR_STATE. */
@@ -71,6 +72,8 @@ typedef struct plait_prompt {
   const plait_chat_message *messages;
   uint64_t n_messages;
   const char *chat_template; /* of plait_chat_templates(); NULL: generate.chat_template */
+  /* With model.adapter_field: the adapter that computes the sequence; NULL: the model alone. */
+  const char *adapter;
 } plait_prompt;
 
 #define PLAIT_FINISH_NONE 0u      /* not finished: more tokens follow */
@@ -113,7 +116,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_open(plait_sess
 /* Adds a sequence, which waits for a slot; its number goes to *sequence (may be NULL): 0, 1, ...
  * Errors: PLAIT_ERR_INVALID for an empty prompt, an id that the model does not have, a prompt that
  * leaves no room for a token within generate.length, sampling out of range, or a text without a
- * tokenizer; the errors of plait_chat_encode(). The generator is unchanged. [thread: owner; blocks: no] */
+ * tokenizer; PLAIT_ERR_NOT_FOUND for an adapter that the model lacks, with those that it has;
+ * PLAIT_ERR_CONFIG for one without model.adapter_field; the errors of plait_chat_encode(). The
+ * generator is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_add(plait_generator *generator, const plait_prompt *prompt,
                                                                      uint64_t *sequence);
 /* Gives waiting sequences the free slots, computes their prompts, and draws one token of each

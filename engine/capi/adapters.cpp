@@ -46,6 +46,7 @@ config::Experiment without_adapters(const plan::Plan& plan) {
   config::Experiment e = with_adapters(plan, [](const auto&, const auto&) { return false; });
   set_save(e, "all");
   for (config::ModelConfig& model : e.models) {
+    session::leave_adapter_field(model);
     model.keys.set_text("load", "", model.keys.origin("load"));
     for (const char* key : {"load_names", "load_missing", "load_unexpected"})
       model.keys.set_texts(key, {}, model.keys.origin(key));
@@ -60,6 +61,7 @@ config::Experiment with_one_adapter(const plan::Plan& plan, const config::ModelC
     return model.name == of.name && name == adapter;
   });
   for (config::ModelConfig& model : e.models) {
+    session::leave_adapter_field(model);
     if (!model.load.empty()) set_save(e, "trained");
     for (config::AdapterConfig& one : model.adapters)
       one.keys.set_text("load", "", one.keys.origin("load"));
@@ -85,10 +87,7 @@ const config::ModelConfig& model_of(const plan::Plan& plan, const char* name) {
 
 std::string adapter_of(const config::ModelConfig& model, const char* given) {
   require(given, "name");
-  std::vector<std::string> names;
-  for (const config::AdapterConfig& adapter : model.adapters)
-    if (std::find(names.begin(), names.end(), adapter.name) == names.end())
-      names.push_back(adapter.name);
+  const std::vector<std::string> names = config::adapter_names(model);
   const std::string name = given;
   if (std::find(names.begin(), names.end(), name) != names.end()) return name;
   fail_not_found("[session] " + model.path + " has no adapter '" + name + "'" +

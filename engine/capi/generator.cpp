@@ -1,8 +1,10 @@
 // Generators.
 #include <plait/generate.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/generate/generator.hpp"
 
@@ -25,7 +27,8 @@ struct plait_generator {
   std::unique_ptr<tokenizer::Tokenizer> own;  // of the experiment
   std::unique_ptr<generate::Generator> generator;
   config::GenerateConfig config;
-  std::vector<int32_t> end_ids;  // unless a prompt has its own
+  const config::ModelConfig* model = nullptr;  // of the session's plan
+  std::vector<int32_t> end_ids;                // unless a prompt has its own
   // Reused by each token.
   std::vector<int32_t> best_ids;
   std::vector<double> best_scores;
@@ -115,6 +118,24 @@ std::vector<int32_t> ids_of(const plait_generator& g, const plait_prompt& p) {
       invalid);
 }
 
+// The number of the adapter with this name; -1 for NULL.
+int32_t adapter_of(const plait_generator& g, const char* name) {
+  if (!name) return -1;
+  const config::ModelConfig& model = *g.model;
+  const std::vector<std::string> names = config::adapter_names(model);
+  if (model.adapter_field.empty())
+    fail_config(std::string("[generate] plait_prompt.adapter is '") + name + "', and every " +
+                "sequence takes all adapters of '" + model.name + "'" +
+                (names.empty() ? ", which has none" : ": " + join(names)) + "; set " + model.path +
+                ".adapter_field in the experiment, so that each takes one");
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end())
+    fail_not_found(std::string("[generate] '") + model.name + "' has no adapter '" +
+                   printable(name) + "'" + did_you_mean(nearest(std::string(name), names)) +
+                   "; there are: " + join(names));
+  return static_cast<int32_t>(at - names.begin());
+}
+
 generate::Prompt prompt_of(const plait_generator& g, const plait_prompt& p) {
   generate::Prompt to;
   to.ids = ids_of(g, p);
@@ -133,6 +154,7 @@ generate::Prompt prompt_of(const plait_generator& g, const plait_prompt& p) {
     to.stop = g.config.stop;
   to.log_probabilities = p.log_probabilities != 0;
   to.best = p.best;
+  to.adapter = adapter_of(g, p.adapter);
   return to;
 }
 
@@ -189,6 +211,7 @@ plait_error* plait_generator_open(plait_session* session, const plait_generator_
     g->session = session->state;
     const config::Experiment& experiment = state.session->plan().experiment;
     g->config = experiment.generate;
+    g->model = experiment.model(runner.plan().model);
     if (o.tokenizer) o.tokenizer->engine->check_own("plait_generator_open", "tokenizer");
     const tokenizer::Tokenizer* tokenizer = o.tokenizer ? &o.tokenizer->tokenizer : nullptr;
     if (!tokenizer && experiment.tokenizer) {

@@ -48,6 +48,7 @@ Generator::Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* t
       prefix_caching_(prefix_caching),
       slots_(static_cast<size_t>(runner.plan().slots)),
       held_(slots_.size()),
+      held_adapter_(slots_.size(), -1),
       n_model_ids_(runner.plan().vocabulary) {
   for (const plan::IndexRange& r : runner.plan().ids) n_model_ids_ = std::min(n_model_ids_, r.end);
   n_ids_ = static_cast<size_t>(n_model_ids_);
@@ -131,6 +132,7 @@ void Generator::release(size_t slot) {
   if (prefix_caching_ && !slots_[slot]->stale) {
     held_[slot] = std::move(slots_[slot]->ids);
     held_[slot].pop_back();
+    held_adapter_[slot] = slots_[slot]->prompt.adapter;
   }
   slots_[slot].reset();
 }
@@ -140,13 +142,15 @@ void Generator::drop_all() {
   for (auto& ids : held_) ids.clear();
 }
 
-std::optional<Generator::FreeSlot> Generator::best_slot(const std::vector<int32_t>& prompt) const {
+std::optional<Generator::FreeSlot> Generator::best_slot(const Prompt& wanted) const {
+  const std::vector<int32_t>& prompt = wanted.ids;
   std::optional<FreeSlot> best;
   int64_t best_gain = 0;
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot]) continue;
     const std::vector<int32_t>& held = held_[slot];
-    const bool same = runner_.plan().same_cache(static_cast<int64_t>(held.size()),
+    const bool same = held_adapter_[slot] == wanted.adapter &&
+                      runner_.plan().same_cache(static_cast<int64_t>(held.size()),
                                                 static_cast<int64_t>(prompt.size()));
     const size_t most = same ? std::min(held.size(), prompt.size() - 1) : 0;
     const auto end = held.begin() + static_cast<long>(most);
@@ -170,7 +174,7 @@ void Generator::admit() {
       if (s) s->stale = true;
   }
   while (!waiting_.empty()) {
-    const std::optional<FreeSlot> free = best_slot(waiting_.front()->ids);
+    const std::optional<FreeSlot> free = best_slot(waiting_.front()->prompt);
     if (!free) return;
     std::unique_ptr<Sequence> s = std::move(waiting_.front());
     waiting_.pop_front();
@@ -185,7 +189,7 @@ void Generator::admit() {
 void Generator::cache(size_t slot, const Sequence& s, size_t from) {
   runner_.prefill(static_cast<int32_t>(slot),
                   std::span(s.ids).first(s.ids.size() - 1).subspan(from),
-                  static_cast<int64_t>(from), static_cast<int64_t>(s.ids.size()));
+                  static_cast<int64_t>(from), static_cast<int64_t>(s.ids.size()), s.prompt.adapter);
 }
 
 void Generator::cache_grown() {
@@ -210,8 +214,8 @@ size_t Generator::step(const OnToken& on_token) {
     tokens_.clear();
     for (size_t slot = 0; slot < slots_.size(); ++slot)
       if (const auto& s = slots_[slot])
-        tokens_.push_back(
-            {static_cast<int32_t>(slot), s->ids.back(), static_cast<int64_t>(s->ids.size()) - 1});
+        tokens_.push_back({static_cast<int32_t>(slot), s->ids.back(),
+                           static_cast<int64_t>(s->ids.size()) - 1, s->prompt.adapter});
     if (!tokens_.empty()) runner_.decode(tokens_);
     for (size_t i = 0; i < tokens_.size(); ++i) {
       const auto slot = static_cast<size_t>(tokens_[i].slot);

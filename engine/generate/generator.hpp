@@ -29,6 +29,7 @@ struct Prompt {
   std::vector<std::string> stop;   // only with a tokenizer
   bool log_probabilities = false;  // report that of each token
   size_t best = 0;                 // most likely tokens to report with theirs
+  int32_t adapter = -1;            // the number of the one that computes it; -1: the model alone
 };
 
 // A token that was drawn; valid during the callback.
@@ -90,7 +91,7 @@ class Generator {
   struct FreeSlot {
     size_t slot = 0, cached = 0;
   };
-  std::optional<FreeSlot> best_slot(const std::vector<int32_t>& prompt) const;
+  std::optional<FreeSlot> best_slot(const Prompt& prompt) const;
   // The sequence of a slot is finished; all of its tokens but the last are cached.
   void release(size_t slot);
   // What the slots hold is not known.
@@ -108,6 +109,7 @@ class Generator {
   const bool prefix_caching_;
   std::vector<std::unique_ptr<Sequence>> slots_;  // (N) null: free
   std::vector<std::vector<int32_t>> held_;        // (N) the ids that a free slot has cached
+  std::vector<int32_t> held_adapter_;             // (N) the number of the adapter that made them
   int64_t n_model_ids_;                           // that the model both reads and writes
   size_t n_ids_ = 0;  // that may be drawn: a model may have more than its tokenizer
   std::deque<std::unique_ptr<Sequence>> waiting_;

@@ -80,6 +80,21 @@ bool choose_fields(PlanDraft& plan, config::Problems& problems) {
   return true;
 }
 
+const std::string& adapter_field(const PlanDraft& plan) {
+  return plan.experiment.model(plan.generation.model)->adapter_field;
+}
+
+// The number of the adapter that a sequence takes is fed beside its tokens, also where data lack
+// it.
+void add_adapter_field(PlanDraft& plan) {
+  const std::string& name = adapter_field(plan);
+  if (name.empty()) return;
+  std::vector<plait_field>& all = plan.generation_fields.fields;
+  std::erase_if(all, [&](const plait_field& f) { return name == f.name; });
+  all.push_back(field(name.c_str(), 1));
+  all.back().shape = program::make_shape(PLAIT_I32, {});
+}
+
 bool choose_model(PlanDraft& plan, config::Problems& problems) {
   const auto& models = plan.experiment.models;
   std::string& name = plan.generation.model;
@@ -118,7 +133,10 @@ GenerationInputs make_inputs(PlanDraft& plan, int32_t segment, int64_t samples, 
   in.positions = take(samples * tokens);
   in.slot = take(samples);
   in.lengths = take(samples);
-  in.bytes = in.lengths.offset - in.ids.offset + program::bytes_of(samples, PLAIT_I32);
+  const bool by_sample = !adapter_field(plan).empty();
+  if (by_sample) in.adapter = take(samples);
+  const BufferRef last = by_sample ? in.adapter : in.lengths;
+  in.bytes = last.offset - in.ids.offset + program::bytes_of(samples, PLAIT_I32);
   return in;
 }
 
@@ -130,6 +148,7 @@ program::CacheInputs cache_inputs(const PlanDraft& plan, const GenerationInputs&
   to.positions = in.positions;
   to.slot = in.slot;
   to.lengths = in.lengths;
+  to.numbers = in.adapter;
   to.slots = plan.generation.slots;
   to.length = plan.generation.length;
   if (plan.experiment.generate.cache == "f32") to.cache_type = PLAIT_F32;
@@ -181,6 +200,7 @@ void choose_generation(PlanDraft& plan, config::Problems& problems) {
         strf("%ld, with topology.pipeline = %d", static_cast<long>(slots), plan.grid.pipeline()),
         "generate on tensor ranks, or without a pipeline");
   if (!choose_model(plan, problems) || !choose_fields(plan, problems)) return;
+  add_adapter_field(plan);
   g.slots = slots;
   plan.prefill_feed = template_feed(plan, "prefill", 1);
   plan.decode_feed = template_feed(plan, "decode", slots);

@@ -30,6 +30,8 @@ struct GenerationInputs {
   BufferRef positions;              // (B, t): `at`, 0 where that is -1
   BufferRef slot;                   // (B)
   BufferRef lengths;                // (B): the tokens of the sequence, its whole prompt included
+  BufferRef adapter;                // (B): the number of its adapter; -1: none. Unset without
+                                    // model.adapter_field
   uint64_t bytes = 0;               // from `ids` on
 };
 

@@ -409,6 +409,8 @@ TracedStep write_generation(PlanDraft& plan, const Tracer& tracer,
   const std::vector<std::string>& names = plan.generation_fields.names;
   if (std::find(names.begin(), names.end(), kPositionsField) != names.end())
     source.positions = tracer.field(kPositionsField);
+  const config::ModelConfig& model = *plan.experiment.model(plan.generation.model);
+  if (!model.adapter_field.empty()) source.numbers = tracer.field(model.adapter_field);
   std::map<ValueId, const Parameter*> parameters;
   for (const Parameter& p : plan.parameters)
     if (const ValueId v = tracer.parameter_value(p.name)) parameters[v] = &p;

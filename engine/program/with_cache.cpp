@@ -29,6 +29,7 @@ class CacheWriter {
     at_ = input("at", inputs.at, true);
     positions_ = input("positions", inputs.positions, true);
     slot_ = input("slot", inputs.slot, false);
+    if (source.numbers) forms_[source.numbers] = {input("numbers", inputs.numbers, false)};
     if (source.positions) forms_[source.positions] = {positions_, kTokenDim};
   }
 

@@ -47,6 +47,7 @@ struct TableContext {
 struct CacheSource {
   ValueId tokens = 0;           // (B, S) i32: the ids
   ValueId positions = 0;        // (B, S) i32, or 0: their places, where a field has them
+  ValueId numbers = 0;          // (B) i32, or 0: what a field has of each sequence
   std::set<ValueId> constants;  // parameters: the same for all tokens
   ValueId output = 0;           // (B, S, ..)
 };
@@ -58,6 +59,7 @@ struct CacheInputs {
   BufferRef positions;       // (B, t) i32: `at`, and 0 where that is -1
   BufferRef slot;            // (B) i32
   BufferRef lengths;         // (B) i32: tokens of each sequence
+  BufferRef numbers;         // (B) i32: see CacheSource
   int64_t slots = 1;         // N
   int64_t length = 1;        // S
   uint32_t cache_type = 0;   // of cached values; 0: their own

@@ -95,6 +95,16 @@ void keep_adapters(ResultConfig& settings, const std::string& model_path,
   add_adapters(settings, model_path, kept);
 }
 
+void leave_adapter_field(config::ModelConfig& model) {
+  model.adapter_field.clear();
+  model.keys.set_text("adapter_field", "", model.keys.origin("adapter_field"));
+}
+
+void leave_adapter_field(ResultConfig& settings, const std::string& model_path) {
+  const auto field = settings.find(model_path + ".adapter_field");
+  if (field != settings.end()) field->second = "\"\"";
+}
+
 void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string>& parameters) {
   if (!model.optimizer) return;
   const auto fits_none = [&](const std::string& pattern) {

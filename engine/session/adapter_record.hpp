@@ -34,6 +34,10 @@ void keep_adapters(ResultConfig& settings, const std::string& model_path,
 void add_adapters(ResultConfig& settings, const std::string& model_path,
                   const std::vector<RecordedAdapter>& entries);
 
+// Every sample takes the adapters that the model still has: without adapter_field.
+void leave_adapter_field(config::ModelConfig& model);
+void leave_adapter_field(ResultConfig& settings, const std::string& model_path);
+
 // Leaves out groups of the model's optimizer with a pattern that matches none of its parameters.
 void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string>& parameters);
 

@@ -19,12 +19,8 @@ class Writer {
   std::string write() {
     w_.object().field("schema", 1).key("adapters").array();
     for (const config::ModelConfig& model : plan_.experiment.models) {
-      std::vector<std::string> names;
-      for (const config::AdapterConfig& adapter : model.adapters) {
-        if (std::find(names.begin(), names.end(), adapter.name) != names.end()) continue;
-        one(model, adapter.name, static_cast<int64_t>(names.size()));
-        names.push_back(adapter.name);
-      }
+      int64_t number = 0;
+      for (const std::string& name : config::adapter_names(model)) one(model, name, number++);
     }
     return w_.end_array().end_object().text();
   }

@@ -183,6 +183,11 @@ NewContent with_adapter(CheckpointOf& from, const std::string& model_name, const
   const bool same_name = std::find(names.begin(), names.end(), name) != names.end();
   if (!same_name && names.size() != 1) fail_no_adapter(other.checkpoint, name, names);
   const StoredAdapter& added = find(theirs, model.name, same_name ? name : names[0]);
+  if (added.entries.size() > 1 && model.adapter_field.empty())
+    fail_config("[checkpoint] adapter '" + added.name + "' of '" + other.checkpoint.path() +
+                "' has several entries, and without adapter_field '" + model.name +
+                "' takes each name once; add it to a checkpoint with " + model.path +
+                ".adapter_field");
   check_same_base(from.checkpoint, other.checkpoint, model.name, theirs);
   check_targets(from, model, added);
 
@@ -226,6 +231,10 @@ NewContent without_adapter(CheckpointOf& from, const std::string& model_name,
                 [&](const std::string& one) { return one != name; });
   std::erase_if(model.adapters, [&](const auto& entry) { return entry.name == name; });
   drop_empty_groups(model, content);
+  if (model.adapters.empty()) {
+    leave_adapter_field(model);
+    leave_adapter_field(content.state.settings, model.path);
+  }
   return content;
 }
 

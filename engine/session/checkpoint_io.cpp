@@ -203,8 +203,10 @@ std::string CheckpointIo::save_model(const std::string& folder, const std::strin
     checkpoint::RunState state = run_state();
     state.experiment = experiment;
     state.bases.clear();  // it is complete
-    for (const config::ModelConfig& model : c_.plan.experiment.models)
+    for (const config::ModelConfig& model : c_.plan.experiment.models) {
       keep_adapters(state.settings, model.path, [](const auto&) { return false; });
+      leave_adapter_field(state.settings, model.path);
+    }
     return save_part(folder, state, [](const plan::CheckpointBlock& b) {
       return !b.optimizer && b.parameter.adapter.empty();
     });
@@ -218,10 +220,12 @@ std::string CheckpointIo::save_adapter(const std::string& folder, const config::
     saver_.wait();
     checkpoint::RunState state = run_state();
     state.experiment = experiment;
-    for (const config::ModelConfig& one : c_.plan.experiment.models)
+    for (const config::ModelConfig& one : c_.plan.experiment.models) {
       keep_adapters(state.settings, one.path, [&](const std::string& name) {
         return one.name == model.name && name == adapter;
       });
+      leave_adapter_field(state.settings, one.path);
+    }
     if (c_.ranks.is_leader()) state.bases = bases_.beside_adapter(model);
     return save_part(folder, state, [&](const plan::CheckpointBlock& b) {
       return !b.optimizer && b.parameter.model == model.name && b.parameter.adapter == adapter;

@@ -39,8 +39,8 @@ void TokenRunner::launch(const plan::EntryPoint& entry) {
   for (const auto& group : c_.executor.launches(entry)) c_.executor.launch(group);
 }
 
-void TokenRunner::prefill(int32_t slot, std::span<const int32_t> ids, int64_t from,
-                          int64_t length) {
+void TokenRunner::prefill(int32_t slot, std::span<const int32_t> ids, int64_t from, int64_t length,
+                          int32_t adapter) {
   if (ids.empty()) return;
   steps_.drain();
   c_.on_all_ranks("a prompt", [&] {
@@ -52,7 +52,7 @@ void TokenRunner::prefill(int32_t slot, std::span<const int32_t> ids, int64_t fr
         chunk_.set(0, static_cast<int64_t>(k), there ? ids[i] : 0,
                    there ? from + static_cast<int64_t>(i) : -1);
       }
-      chunk_.set_sequence(0, slot, length);
+      chunk_.set_sequence(0, slot, length, adapter);
       chunk_.write(c_.executor);
       launch(prefill_);
       c_.executor.sync();  // before the block is written again
@@ -67,7 +67,8 @@ void TokenRunner::decode(std::span<const Token> tokens) {
       const auto i = static_cast<size_t>(b);
       const bool there = i < tokens.size();
       tokens_.set(b, 0, there ? tokens[i].id : 0, there ? tokens[i].at : -1);
-      tokens_.set_sequence(b, there ? tokens[i].slot : 0, there ? tokens[i].at + 1 : 0);
+      tokens_.set_sequence(b, there ? tokens[i].slot : 0, there ? tokens[i].at + 1 : 0,
+                           there ? tokens[i].adapter : -1);
     }
     tokens_.write(c_.executor);
     launch(decode_);

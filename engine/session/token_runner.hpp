@@ -24,12 +24,15 @@ class TokenRunner {
   const plan::Generation& plan() const { return c_.plan.generation; }
   // Caches keys and values of tokens of one slot, the first at place `from` of its sequence; those
   // before must be cached. length: that of the sequence at the next decode(); see same_cache() of
-  // the plan.
-  void prefill(int32_t slot, std::span<const int32_t> ids, int64_t from, int64_t length);
+  // the plan. adapter: the number of the one that computes them, -1: none; of a plan with
+  // model.adapter_field.
+  void prefill(int32_t slot, std::span<const int32_t> ids, int64_t from, int64_t length,
+               int32_t adapter);
   // The last token of a sequence, whose slot has all tokens before it.
   struct Token {
     int32_t slot = 0, id = 0;
     int64_t at = 0;
+    int32_t adapter = -1;  // as of prefill()
   };
   // Caches the tokens (at most N), and computes what may follow each: row i of logits() (N, V) is
   // that of tokens[i].
@@ -49,9 +52,10 @@ class TokenRunner {
     Inputs(runtime::Executor& executor, const plan::GenerationInputs& plan);
     // Token k of sample b; at < 0: none.
     void set(int64_t b, int64_t k, int32_t id, int64_t at);
-    void set_sequence(int64_t b, int32_t slot, int64_t length) {
+    void set_sequence(int64_t b, int32_t slot, int64_t length, int32_t adapter) {
       part(plan_.slot)[b] = slot;
       part(plan_.lengths)[b] = static_cast<int32_t>(length);
+      if (plan_.adapter.segment >= 0) part(plan_.adapter)[b] = adapter;
     }
     void write(runtime::Executor& executor);
 

@@ -75,7 +75,7 @@ AT(plait_sampling, repetition_penalty, 32);
 AT(plait_sampling, top_k, 40);
 AT(plait_sampling, seed, 48);
 
-SIZE(plait_prompt, 144);
+SIZE(plait_prompt, 152);
 AT(plait_prompt, struct_size, 0);
 AT(plait_prompt, ids, 8);
 AT(plait_prompt, n_ids, 16);
@@ -96,6 +96,7 @@ AT(plait_prompt, best, 112);
 AT(plait_prompt, messages, 120);
 AT(plait_prompt, n_messages, 128);
 AT(plait_prompt, chat_template, 136);
+AT(plait_prompt, adapter, 144);
 
 SIZE(plait_token, 88);
 AT(plait_token, struct_size, 0);

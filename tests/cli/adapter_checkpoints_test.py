@@ -39,8 +39,8 @@ class AdapterCheckpoints(RankCase):
         out = self.expect(0, "adapters", "ls", "poems").out
         self.assertIn("lora, alpha 8.0", out)
         self.assertIn("poems changes model.linear1.weight, model.linear2.weight", out)
-        done = self.expect(0, "adapters", "add", "poems", "code", "--from", "code", "--to", "new/both",
-                           "--json").records[-1]
+        done = self.expect(0, "adapters", "add", "poems", "code", "--from", "code", "--to",
+                           "new/both", "--json").records[-1]
         self.assertEqual(done["written"], "new/both/ckpt/step-0000000006")
         self.assertEqual(self.names("new/both"), ["poems", "code"])
         self.expect(0, "eval", "new/both")
@@ -64,7 +64,8 @@ class AdapterCheckpoints(RankCase):
         add = ("adapters", "add", "poems")
         self.fails(1, (*add, "poems", "--from", "code", "--to", "x"),
                    "has an adapter 'poems' already; choose another name")
-        self.fails(2, (*add, "code", "--from", "nowhere", "--to", "x"), "--from 'nowhere' does not exist")
+        self.fails(2, (*add, "code", "--from", "nowhere", "--to", "x"),
+                   "--from 'nowhere' does not exist")
         self.fails(2, (*add, "code", "--from", "code", "--to", "code"), "'code' exists; remove it")
         self.fails(1, ("adapters", "rm", "poems", "poem", "--to", "x"),
                    "has no adapter 'poem' (did you mean 'poems'?); there are: poems")

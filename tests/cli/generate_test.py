@@ -81,6 +81,28 @@ class Generate(Case):
         two = self.expect(0, "generate", "stories.toml", "--file", "prompts", "--tokenizer", "bytes", "--max-tokens", "20").out
         self.assertEqual(two.split("xyz")[0].rstrip("\n"), text.rstrip("\n"))
 
+    def test_an_adapter_for_each_prompt(self):
+        """Untrained ones change nothing; the numbers of trained ones are in tests/unit/host."""
+        adapters = '[[model.adapters]]\nnames = ["poems", "code"]\ntype = "lora"\n' \
+                   'match = ["model.h*.attn.q.weight"]\n'
+        by_sample = STORIES.replace("[model]", '[model]\nadapter_field = "adapter"')
+        self.write("by_sample.toml", by_sample + adapters)
+        self.write("all.toml", STORIES + adapters)
+        words = ("--tokenizer", "bytes", "--max-tokens", "6", "--prompt", "abc")
+        told = self.expect(0, "generate", "stories.toml", *words).out
+        self.assertEqual(self.expect(0, "generate", "by_sample.toml", *words, "--adapter", "code").out,
+                         told)
+        self.fails(1, ("generate", "by_sample.toml", *words, "--adapter", "prose"),
+                   "has no adapter 'prose'; there are: poems, code")
+        self.fails(2, ("generate", "all.toml", *words, "--adapter", "code"),
+                   "every sequence takes all adapters of 'model': poems, code; set model.adapter_field")
+        self.write("prompts", '{"prompt": "abc", "adapter": "poems"}\n{"prompt": "abc", "adapter": "x"}\n')
+        self.fails(1, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
+                   "has no adapter 'x'")
+        self.write("prompts", '{"prompt": "abc", "adapter": 1}\n')
+        self.fails(2, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
+                   "prompts:1: expected a line of text, or {\"prompt\": \"...\"}, which may have")
+
     def test_records(self):
         out = self.expect(0, "generate", "stories.toml", "--ids", "1", "--max-tokens", "5", "--json")
         tokens = [r for r in out.records if r["event"] == "token"]

@@ -32,10 +32,14 @@ using Clock = std::chrono::steady_clock;
 
 struct GenerateArguments {
   FileArguments file;
-  std::string checkpoint, prompt_file, tokenizer, chat_template, system, conversation;
+  std::string checkpoint, adapter, prompt_file, tokenizer, chat_template, system, conversation;
   bool chat = false;
   std::vector<std::string> prompts, ids, stop, options;
   std::string max_tokens, temperature, top_k, top_p, min_p, seed, slots, length;  // "": not given
+};
+
+struct TextPrompt {
+  std::string text, adapter;  // "": as --adapter says
 };
 
 struct Sequence {
@@ -63,28 +67,30 @@ std::vector<int32_t> parse_ids(const std::string& text) {
   return ids;
 }
 
-// A prompt on each line, or {"prompt": ...}; "-": stdin.
-std::vector<std::string> read_prompts(const std::string& path) {
+// A prompt on each line, or {"prompt": ..., "adapter": ...}; "-": stdin.
+std::vector<TextPrompt> read_prompts(const std::string& path) {
   std::ifstream file;
   if (path != "-") {
     file.open(path);
     if (!file) throw CliError(kUsage, "[generate] --file '" + path + "' cannot be read");
   }
   std::istream& from = path == "-" ? std::cin : file;
-  std::vector<std::string> prompts;
+  std::vector<TextPrompt> prompts;
   size_t number = 0;
   for (std::string line; std::getline(from, line);) {
     ++number;
     if (line.empty()) continue;
     if (line[0] != '{') {
-      prompts.push_back(line);
+      prompts.push_back({line, ""});
       continue;
     }
     const Json one = Json::parse(line, nullptr, false);
-    if (!one.is_object() || !one.contains("prompt") || !one["prompt"].is_string())
+    const auto is_text = [&](const char* key) { return one.contains(key) && one[key].is_string(); };
+    if (!one.is_object() || !is_text("prompt") || (one.contains("adapter") && !is_text("adapter")))
       throw CliError(kUsage, "[generate] " + path + ":" + std::to_string(number) +
-                                 ": expected a line of text, or {\"prompt\": \"...\"}");
-    prompts.push_back(one["prompt"].get<std::string>());
+                                 ": expected a line of text, or {\"prompt\": \"...\"}, which may "
+                                 "have an \"adapter\": \"NAME\"");
+    prompts.push_back({one["prompt"].get<std::string>(), one.value("adapter", std::string())});
   }
   return prompts;
 }
@@ -99,6 +105,7 @@ class Generation {
   void read_arguments();
   std::vector<std::string> overrides(const Json& given) const;
   void load(Session& session, const Json& values) const;
+  plait_prompt with_adapter(const std::string& name) const;
   int generate(const Session& session, Generator& generator);
   int chat(const Session& session, Generator& generator);
   Conversation open_conversation() const;
@@ -120,7 +127,7 @@ class Generation {
   Context& context_;
   Terminal& terminal_;
   const GenerateArguments& arguments_;
-  std::vector<std::string> prompts_;
+  std::vector<TextPrompt> prompts_;
   std::vector<std::vector<int32_t>> ids_;  // prompts as ids, behind the others
   std::vector<Sequence> sequences_;
   bool streams_ = false;                 // one sequence, to a person
@@ -159,9 +166,9 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
 }
 
 void Generation::read_arguments() {
-  prompts_ = arguments_.prompts;
+  for (const std::string& text : arguments_.prompts) prompts_.push_back({text, ""});
   if (!arguments_.prompt_file.empty())
-    for (std::string& p : read_prompts(arguments_.prompt_file)) prompts_.push_back(std::move(p));
+    for (TextPrompt& p : read_prompts(arguments_.prompt_file)) prompts_.push_back(std::move(p));
   for (const std::string& list : arguments_.ids) ids_.push_back(parse_ids(list));
   if (prompts_.empty() && ids_.empty() && !arguments_.chat)
     throw CliError(kUsage,
@@ -217,13 +224,21 @@ void Generation::summarize(Clock::duration took) const {
                       static_cast<double>(n) / std::max(seconds, 1e-9), end.c_str()));
 }
 
+// A prompt that takes this adapter. name: "": that of --adapter, if it is given.
+plait_prompt Generation::with_adapter(const std::string& name) const {
+  const std::string& used = name.empty() ? arguments_.adapter : name;
+  plait_prompt prompt{};
+  prompt.adapter = used.empty() ? nullptr : used.c_str();
+  return prompt;
+}
+
 int Generation::generate(const Session& session, Generator& generator) {
-  for (const std::string& text : prompts_) {
-    generator.add(std::string_view(text));
-    sequences_.push_back({text, "", {}});
+  for (const TextPrompt& p : prompts_) {
+    generator.add(std::string_view(p.text), with_adapter(p.adapter));
+    sequences_.push_back({p.text, "", {}});
   }
   for (size_t i = 0; i < ids_.size(); ++i) {
-    generator.add(std::span<const int32_t>(ids_[i]));
+    generator.add(std::span<const int32_t>(ids_[i]), with_adapter(""));
     sequences_.push_back({arguments_.ids[i], "", {}});
   }
   streams_ = sequences_.size() == 1 && terminal_.human();
@@ -278,7 +293,7 @@ std::string Generation::more_room(const Conversation& talk) const {
 // fit, and was taken back.
 bool Generation::add_turn(Generator& generator, Conversation& talk) {
   const std::vector<plait_chat_message> messages = talk.messages();
-  plait_prompt prompt{};
+  plait_prompt prompt = with_adapter("");
   prompt.messages = messages.data();
   prompt.n_messages = messages.size();
   try {
@@ -441,10 +456,15 @@ void add_generate(CLI::App& app, Context& context) {
   };
   option("--checkpoint", a->checkpoint,
          "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint", "DIR");
+  option("--adapter", a->adapter,
+         "with model.adapter_field: the adapter that answers; default: the model alone", "NAME");
   const std::array prompts{
       option("--prompt", a->prompts, "a text to continue; may be repeated", "TEXT"),
-      option("--file", a->prompt_file,
-             "a prompt on each line, as text or {\"prompt\": ...}; -: standard input", "FILE"),
+      option(
+          "--file", a->prompt_file,
+          "a prompt on each line, as text or {\"prompt\": ...}, which may have an \"adapter\"; -: "
+          "standard input",
+          "FILE"),
       option("--ids", a->ids, "token ids to continue, for a model without [tokenizer]", "LIST")};
   option("--max-tokens", a->max_tokens, "tokens after the prompt at most", "N");
   option("--temperature", a->temperature, "0: the most likely token each time", "T");

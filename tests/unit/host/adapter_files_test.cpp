@@ -1,5 +1,6 @@
 // Adapters that the library PEFT wrote (tests/golden/golden_peft_files.py): imported, computed,
 // exported.
+#include <plait/adapters.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -179,6 +180,46 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     // What cannot be written as one small product is written as one of the sum of the ranks.
     import_to(peft_over(base.path), out, again);
     CHECK(error_of_logits(*run_of(experiment_of(base.path, again)), adapter) < 2e-5);
+  }
+}
+
+// The experiment without weights of adapters, and their names.
+std::vector<std::string> take_out_loads(std::string& toml) {
+  std::vector<std::string> names;
+  for (size_t at = toml.find("[[model.adapters]]"); at != std::string::npos;
+       at = toml.find("[[model.adapters]]", at + 1)) {
+    const size_t name = toml.find("name = \"", at) + 8, load = toml.find("load = ", at);
+    names.push_back(toml.substr(name, toml.find('"', name) - name));
+    toml.erase(load, toml.find('\n', load) - load);
+  }
+  return names;
+}
+
+TEST_CASE("adapters of the library are loaded into a running session") {
+  for (const std::string adapter : {"gpt2_lora", "qwen3_lora", "gpt2_ia3"}) {
+    CAPTURE(adapter);
+    const Base base(adapter);
+    const std::string in = base.scratch / "in", format = peft_over(base.path);
+    const std::string from = (folder() / "peft" / adapter).string();
+    import_to(format, from, in);
+    std::string toml = experiment_of(base.path, in);
+    const std::vector<std::string> names = take_out_loads(toml);
+    REQUIRE(!names.empty());
+    const auto run = run_of(toml);
+    CHECK(error_of_logits(*run, adapter) > 1e-3);
+    plait_adapter_source source{};
+    source.struct_size = sizeof source;
+    source.path = from.c_str();
+    source.format = format.c_str();
+    for (const std::string& name : names)
+      host::check(plait_session_load_adapter(run->session(), nullptr, name.c_str(), &source));
+    CHECK(error_of_logits(*run, adapter) < 2e-5);
+    source.format = "type = \"peft\"\nbase = \"/nonexistent\"";
+    const auto refused = host::failure_of([&] {
+      host::check(plait_session_load_adapter(run->session(), nullptr, names[0].c_str(), &source));
+    });
+    CHECK(refused.text.find("'/nonexistent' does not exist") != std::string::npos);
+    CHECK(error_of_logits(*run, adapter) < 2e-5);
   }
 }
 
