@@ -104,21 +104,28 @@ class Rotations {
   int64_t m_, n_;
 };
 
-// x (m,n) → y, u; buffers of f64 are the kernel's own.
+struct Buffers {
+  std::vector<double> rows, turns, lengths;
+  std::vector<int64_t> order;
+};
+
+// x (m,n) → y, u.
 template <class T>
-void compute(const T* x, T* y, T* u, int64_t m, int64_t n, std::vector<double>& rows,
-             std::vector<double>& turns, std::vector<int64_t>& order) {
+void compute(const T* x, T* y, T* u, int64_t m, int64_t n, Buffers& buffers) {
+  auto& [rows, turns, lengths, order] = buffers;
   std::copy(x, x + m * n, rows.begin());
   std::fill(turns.begin(), turns.end(), 0.0);
   for (int64_t i = 0; i < m; ++i) turns[static_cast<size_t>(i * m + i)] = 1;
   Rotations(rows.data(), turns.data(), m, n).run();
-  const auto length = [&](int64_t i) {
+  for (int64_t i = 0; i < m; ++i) {
     const auto row = rows.begin() + i * n;
-    return std::inner_product(row, row + n, row, 0.0);
-  };
+    const double length = std::inner_product(row, row + n, row, 0.0);
+    // NaN has no order.
+    lengths[static_cast<size_t>(i)] = std::isnan(length) ? HUGE_VAL : length;
+  }
   std::iota(order.begin(), order.end(), int64_t{0});
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const double la = length(a), lb = length(b);
+    const double la = lengths[static_cast<size_t>(a)], lb = lengths[static_cast<size_t>(b)];
     return la != lb ? la > lb : a < b;
   });
   for (int64_t i = 0; i < m; ++i) {
@@ -160,21 +167,21 @@ class OnHost {
   OnHost(plait_device*, const plait_op_desc& desc)
       : m_(desc.inputs[0].dims[0]),
         n_(desc.inputs[0].dims[1]),
-        rows_(static_cast<size_t>(m_ * n_)),
-        turns_(static_cast<size_t>(m_ * m_)),
-        order_(static_cast<size_t>(m_)) {}
+        buffers_{std::vector<double>(static_cast<size_t>(m_ * n_)),
+                 std::vector<double>(static_cast<size_t>(m_ * m_)),
+                 std::vector<double>(static_cast<size_t>(m_)),
+                 std::vector<int64_t>(static_cast<size_t>(m_))} {}
   void run(plait_queue*, void* const* operands, void*) const {
     at(static_cast<const T*>(operands[0]), static_cast<T*>(operands[1]),
        static_cast<T*>(operands[2]));
   }
 
  protected:
-  void at(const T* x, T* y, T* u) const { compute(x, y, u, m_, n_, rows_, turns_, order_); }
+  void at(const T* x, T* y, T* u) const { compute(x, y, u, m_, n_, buffers_); }
   int64_t m_, n_;
 
  private:
-  mutable std::vector<double> rows_, turns_;
-  mutable std::vector<int64_t> order_;
+  mutable Buffers buffers_;
 };
 
 template <class T>

@@ -98,9 +98,15 @@ std::vector<PeftStart> start(Builder& b, const Options& o, const PeftTarget& t) 
     return b.op("matmul", {x, w}, {attr("transpose_b", to_out == t.out_in)});
   };
   const std::vector<Value> drawn{widened(f.trained.a), widened(f.initial.a)};
-  Value right = orthonormal(b, first_rows(b.concat(drawn, 0), rows)), left;
+  // Rows of the weight beside them: behind a merge the factors may be those of a weight of zeros.
+  const Value own =
+      b.op("slice", {w},
+           {attr("axis", static_cast<int64_t>(t.out_dim())), attr("start", 0), attr("stop", rows)});
+  const Value begin = first_rows(b.concat(drawn, 0), rows);
+  Value right = orthonormal(b, begin + (t.out_in ? own : b.transpose(own, {1, 0})));  // (rows,I)
+  Value left;                                                                         // (rows,O)
   for (int64_t i = 0; i < o.integer("iterations"); ++i) {
-    left = orthonormal(b, times(right, true));  // (rows,O)
+    left = orthonormal(b, times(right, true));
     if (i + 1 < o.integer("iterations")) right = orthonormal(b, times(left, false));
   }
   const Orthogonal found = orthogonal(b, times(left, false));  // σ·v, (rows,I)

@@ -314,6 +314,39 @@ TEST_CASE("PiSSA starts as the principal part of each weight, and changes nothin
   }
 }
 
+TEST_CASE("PiSSA of one row or column, of zeros, and of equal rows") {
+  const std::string toml =
+      "[precision]\ncompute = \"f64\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\n"
+      "shape = [13]\nclasses = 5\n[model]\nlayers = [{type = \"linear\", out = 1}, "
+      "{type = \"linear\", out = 7}, {type = \"linear\", out = 5}]\n[[model.adapters]]\n"
+      "type = \"pissa\"\nmatch = [\"*.weight\"]\nrank = 1\nalpha = 1.0\n"
+      "[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"sgd\"\n";
+  const Run run(toml);
+  // Each weight has one singular value.
+  const std::vector<std::vector<double>> weights{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13},
+                                                 {1, -2, 3, -4, 5, -6, 7},
+                                                 std::vector<double>(35, 2)};
+  const std::vector<size_t> widths{13, 1, 7, 5};
+  const auto check_all = [&](bool zeros) {
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string name = "model.linear" + std::to_string(i + 1) + ".weight";
+      write(run, name, zeros ? std::vector<double>(weights[i].size(), 0) : weights[i]);
+    }
+    host::check(plait_session_merge(run.session(), PLAIT_MERGE_FINAL));
+    for (size_t i = 0; i < 3; ++i) {
+      CAPTURE(i);
+      const std::string name = "model.linear" + std::to_string(i + 1) + ".weight.pissa.";
+      const auto a = read(run, name + "a", widths[i]), b = read(run, name + "b", widths[i + 1]);
+      for (size_t o = 0; o < b.size(); ++o)
+        for (size_t k = 0; k < a.size(); ++k) {
+          const double expected = zeros ? 0 : weights[i][o * a.size() + k];
+          CHECK(std::abs(a[k] * b[o] - expected) < 1e-12);
+        }
+    }
+  };
+  for (const bool zeros : {false, true, false}) check_all(zeros);
+}
+
 TEST_CASE("a rank that a weight does not have") {
   const json adamw = {{"lr", 0.02}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.0}};
   const json pissa = {{"type", "pissa"}, {"match", {"model.linear*.weight"}}, {"rank", 6}};
