@@ -51,7 +51,7 @@ typedef struct plait_sampling {
 
 typedef struct plait_prompt {
   size_t struct_size;
-  const int32_t *ids; /* (n_ids) the prompt, or NULL for a text */
+  const int32_t *ids; /* (n_ids) the prompt; in front of a text or conversation, if there is one */
   uint64_t n_ids;
   const char *text; /* (size) the prompt as text; needs a tokenizer */
   uint64_t size;
@@ -67,8 +67,8 @@ typedef struct plait_prompt {
   uint32_t log_probabilities; /* 1: report the log-probability of each token */
   uint32_t reserved;
   uint64_t best; /* report so many most likely tokens with theirs, too */
-  /* (n_messages) the prompt as a conversation, which the assistant continues; NULL: ids or text. What
-   * ends its turn ends the sequence, beside the end ids. */
+  /* (n_messages) the prompt as a conversation, which the assistant continues; NULL: a text, or ids
+   * alone. What ends its turn ends the sequence, beside the end ids. */
   const plait_chat_message *messages;
   uint64_t n_messages;
   const char *chat_template; /* of plait_chat_templates(); NULL: generate.chat_template */

@@ -101,21 +101,30 @@ const char* template_of(const plait_generator& g, const plait_prompt& p) {
   return g.config.chat_template.c_str();
 }
 
+// What the prompt has as ids, then what it has as text or conversation.
 std::vector<int32_t> ids_of(const plait_generator& g, const plait_prompt& p) {
-  kit::InvalidBytes invalid;
-  if (const char* format = template_of(g, p))
-    return chat_ids(tokenizer_of(g, "messages"), format, p.messages, p.n_messages,
-                    PLAIT_CHAT_GENERATE, invalid);
-  if (p.ids || !p.text) {
+  const char* format = template_of(g, p);
+  std::vector<int32_t> ids;
+  if (p.n_ids > 0 || !(format || p.text)) {
     if (p.n_ids > 0) require(p.ids, "plait_prompt.ids");
     g.generator->check_length(p.n_ids);  // before they are read
-    return {p.ids, p.ids + p.n_ids};
+    ids.assign(p.ids, p.ids + p.n_ids);
   }
-  const std::string_view text =
-      p.size == PLAIT_NTS ? std::string_view(p.text) : std::string_view(p.text, p.size);
-  return tokenizer_of(g, "text").encode(
-      text, (p.plain ? PLAIT_ENCODE_PLAIN : 0) | (p.unwrapped ? 0 : PLAIT_ENCODE_WRAP), false,
-      invalid);
+  const auto append = [&](const std::vector<int32_t>& more) {
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  kit::InvalidBytes invalid;
+  if (format) {
+    append(chat_ids(tokenizer_of(g, "messages"), format, p.messages, p.n_messages,
+                    PLAIT_CHAT_GENERATE, invalid));
+  } else if (p.text) {
+    const std::string_view text =
+        p.size == PLAIT_NTS ? std::string_view(p.text) : std::string_view(p.text, p.size);
+    append(tokenizer_of(g, "text").encode(
+        text, (p.plain ? PLAIT_ENCODE_PLAIN : 0) | (p.unwrapped ? 0 : PLAIT_ENCODE_WRAP), false,
+        invalid));
+  }
+  return ids;
 }
 
 // The number of the adapter with this name; -1 for NULL.

@@ -67,6 +67,7 @@ class Files(RankCase):
         first = self.generated("in/experiment.toml", ids="0,0,0,0,1,2,3")
         # Placeholders may be of any id.
         self.assertEqual(self.generated("in/experiment.toml", ids="9,8,7,6,1,2,3"), first)
+        self.assertEqual(self.generated("in/experiment.toml", "--placeholders", "4"), first)
         self.trained("in/experiment.toml", "optimizer.learning_rate=0.5")
         trained = self.generated("in/experiment.toml", "--checkpoint", "run", ids="0,0,0,0,1,2,3")
         self.assertNotEqual(trained, first)

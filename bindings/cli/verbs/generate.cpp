@@ -35,6 +35,7 @@ struct GenerateArguments {
   std::string checkpoint, adapter, prompt_file, tokenizer, chat_template, system, conversation;
   bool chat = false;
   std::vector<std::string> prompts, ids, stop, options;
+  int64_t placeholders = 0;
   std::string max_tokens, temperature, top_k, top_p, min_p, seed, slots, length;  // "": not given
 };
 
@@ -106,6 +107,7 @@ class Generation {
   std::vector<std::string> overrides(const Json& given) const;
   void load(Session& session, const Json& values) const;
   plait_prompt with_adapter(const std::string& name) const;
+  plait_prompt behind_placeholders(const std::string& adapter) const;  // a text is added to it
   int generate(const Session& session, Generator& generator);
   int chat(const Session& session, Generator& generator);
   Conversation open_conversation() const;
@@ -129,6 +131,7 @@ class Generation {
   const GenerateArguments& arguments_;
   std::vector<TextPrompt> prompts_;
   std::vector<std::vector<int32_t>> ids_;  // prompts as ids, behind the others
+  std::vector<int32_t> placeholders_;      // in front of each prompt
   std::vector<Sequence> sequences_;
   bool streams_ = false;                 // one sequence, to a person
   bool interactive_ = false;             // a conversation with a person
@@ -169,7 +172,12 @@ void Generation::read_arguments() {
   for (const std::string& text : arguments_.prompts) prompts_.push_back({text, ""});
   if (!arguments_.prompt_file.empty())
     for (TextPrompt& p : read_prompts(arguments_.prompt_file)) prompts_.push_back(std::move(p));
-  for (const std::string& list : arguments_.ids) ids_.push_back(parse_ids(list));
+  placeholders_.assign(static_cast<size_t>(arguments_.placeholders), 0);
+  for (const std::string& list : arguments_.ids) {
+    ids_.push_back(placeholders_);
+    const std::vector<int32_t> given = parse_ids(list);
+    ids_.back().insert(ids_.back().end(), given.begin(), given.end());
+  }
   if (prompts_.empty() && ids_.empty() && !arguments_.chat)
     throw CliError(kUsage,
                    "[generate] there is no prompt; give --prompt TEXT, --file FILE, --ids LIST or "
@@ -232,9 +240,16 @@ plait_prompt Generation::with_adapter(const std::string& name) const {
   return prompt;
 }
 
+plait_prompt Generation::behind_placeholders(const std::string& adapter) const {
+  plait_prompt prompt = with_adapter(adapter);
+  prompt.ids = placeholders_.data();
+  prompt.n_ids = placeholders_.size();
+  return prompt;
+}
+
 int Generation::generate(const Session& session, Generator& generator) {
   for (const TextPrompt& p : prompts_) {
-    generator.add(std::string_view(p.text), with_adapter(p.adapter));
+    generator.add(std::string_view(p.text), behind_placeholders(p.adapter));
     sequences_.push_back({p.text, "", {}});
   }
   for (size_t i = 0; i < ids_.size(); ++i) {
@@ -293,7 +308,7 @@ std::string Generation::more_room(const Conversation& talk) const {
 // fit, and was taken back.
 bool Generation::add_turn(Generator& generator, Conversation& talk) {
   const std::vector<plait_chat_message> messages = talk.messages();
-  plait_prompt prompt = with_adapter("");
+  plait_prompt prompt = behind_placeholders("");
   prompt.messages = messages.data();
   prompt.n_messages = messages.size();
   try {
@@ -466,6 +481,11 @@ void add_generate(CLI::App& app, Context& context) {
           "standard input",
           "FILE"),
       option("--ids", a->ids, "token ids to continue, for a model without [tokenizer]", "LIST")};
+  option("--placeholders", a->placeholders,
+         "tokens in front of each prompt, in whose place adapters put vectors: soft_prompt and "
+         "prefix",
+         "N")
+      ->check(CLI::Range(0, 1 << 30));
   option("--max-tokens", a->max_tokens, "tokens after the prompt at most", "N");
   option("--temperature", a->temperature, "0: the most likely token each time", "T");
   option("--top-k", a->top_k, "draw among so many most likely tokens", "N");

@@ -202,6 +202,26 @@ TEST_CASE("text: whole characters only, stop texts across tokens") {
   CHECK(g.of(s).finish == PLAIT_FINISH_CANCELLED);
 }
 
+TEST_CASE("ids stand in front of a text") {
+  const Run run(stories(kOnly));
+  plait_tokenizer* t = nullptr;
+  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
+  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
+      t, plait_tokenizer_close);
+  Generator g(run, t);
+  const std::vector<int32_t> front{1, 30, 2};
+  plait_prompt p = greedy(20);
+  p.log_probabilities = 1;
+  const uint64_t ids = g.add({1, 30, 2, 'a', 'b'}, p);
+  p.text = "ab";
+  p.size = PLAIT_NTS;
+  const uint64_t without = g.add(p), both = g.add(front, p);
+  g.finish();
+  CHECK(g.of(both).ids == g.of(ids).ids);
+  CHECK(g.of(both).log_probabilities == g.of(ids).log_probabilities);
+  CHECK(g.of(both).log_probabilities != g.of(without).log_probabilities);
+}
+
 TEST_CASE("a stop text ends the text before it") {
   const Run run(stories(kOnly));
   plait_tokenizer* t = nullptr;
