@@ -80,17 +80,16 @@ class RankTimes {
   std::vector<std::optional<Times>> programs_;
 };
 
-// The launches of stage passes: [begin, end) of a step's. All before the update without a pipeline.
+// The launches of stage passes: [begin, end) of a step's, the last ones before the update. Without
+// a pipeline one for each micro-batch; count_weights, launched for each, too, comes before.
 std::pair<size_t, size_t> passes_of(const Plan& plan) {
   const std::vector<Launch>& all = plan.entry_point(kTrainStep).launches;
   size_t end = 0;
   while (end < all.size() && all[end].micro < plan.accumulation) ++end;
-  if (plan.grid.pipeline() == 1) {
-    size_t begin = 0;
-    while (begin < end && all[begin].micro < 0) ++begin;
-    return {begin, end};
-  }
-  const size_t n = plan.pipeline.schedule.actions[static_cast<size_t>(plan.at.pipeline)].size();
+  const size_t n =
+      plan.grid.pipeline() == 1
+          ? static_cast<size_t>(plan.accumulation)
+          : plan.pipeline.schedule.actions[static_cast<size_t>(plan.at.pipeline)].size();
   return {end - std::min(n, end), end};
 }
 

@@ -161,6 +161,17 @@ TEST_CASE("replay: one rank's times make the stages of a pipeline") {
   CHECK(two.at("idle_share") == Approx(1 - (2 * 5 + 2 * 6) / (2 * step)));
 }
 
+TEST_CASE("replay: losses that count different weights are counted before the passes") {
+  const std::vector<std::string> two{
+      "loss=[{type=\"cross_entropy\"}, {type=\"mse\", from=[\"output\", \"x\"]}]"};
+  const std::string profile =
+      profile_of(two, [](const MeasuredOp& op) { return op.pass == "count_weights" ? 1 : 0; });
+  const json r = Setting(two).replay(profile);
+  CHECK(r.at("before_seconds").get<double>() > 0);
+  CHECK(r.at("passes_seconds") == 0);
+  for (const json& layer : r.at("layers")) CHECK(layer.at("seconds") == 0);
+}
+
 TEST_CASE("replay: messages, other schedules and other splits") {
   const std::vector<std::string> pipeline{"topology.pipeline=2", "topology.schedule=gpipe"};
   const std::string profile = profile_of(pipeline, products, 0.5);
