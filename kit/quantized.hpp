@@ -108,7 +108,8 @@ constexpr uint8_t nearest_nf4(float x) {
 
 // A block of int8; returns its scale. Rounded to nearest even. A block of numbers below 2^-119 is
 // zeros, as its scale would be subnormal; one with a number that is not finite has the scale NaN,
-// so that its products are NaN.
+// so that its products are NaN. A scale is at most 2^-7 of the greatest float, so that 128 times it
+// is finite; a number beyond 127 times that scale becomes 127 times it.
 inline float quantize_block(const float* w, int64_t n, uint8_t* q) {
   using namespace quant_detail;
   const uint32_t most = greatest(w, n);
@@ -117,7 +118,8 @@ inline float quantize_block(const float* w, int64_t n, uint8_t* q) {
     return most < kLeast ? 0 : std::numeric_limits<float>::quiet_NaN();
   }
   constexpr float kSteps = 127, kRound = 12582912;  // 1.5 * 2^23: a sum with it has no fraction
-  const float scale = std::bit_cast<float>(most) / kSteps;
+  constexpr float kMost = std::numeric_limits<float>::max() / 128;
+  const float scale = std::min(std::bit_cast<float>(most) / kSteps, kMost);
   for (int64_t i = 0; i < n; ++i) {
     const float near = std::clamp(w[i] / scale, -kSteps, kSteps) + kRound;
     q[i] = static_cast<uint8_t>(static_cast<int32_t>(near - kRound) + 128);

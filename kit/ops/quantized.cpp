@@ -95,7 +95,11 @@ MatmulQuantized parse_matmul_quantized(const plait_op_desc& d) {
   const plait_shape& a = d.inputs[0];
   need_floats(a, "a");
   need(a.ndim >= 2, "needs rows, found " + text(a));
-  p.weights = read_weights(attrs, d, 1, p.transpose_b ? a.dims[a.ndim - 1] : -1);
+  const int64_t k_of_a = a.dims[a.ndim - 1];
+  p.weights = read_weights(attrs, d, 1, p.transpose_b ? k_of_a : -1);
+  need(p.transpose_b || p.weights.rows == k_of_a,
+       "weights have " + std::to_string(p.weights.rows) + " rows, expected " +
+           std::to_string(k_of_a) + ", as many as a = " + text(a) + " has columns");
   const int64_t n = p.transpose_b ? p.weights.rows : p.weights.columns,
                 k = p.transpose_b ? p.weights.columns : p.weights.rows;
   read_shared_b(a, {PLAIT_F32, 2, {n, k}}, p);

@@ -134,6 +134,7 @@ void add_quantized_cases(std::vector<Case>& out) {
     for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
       add_quantize(out, {format, 5, 70}, type);
       add_quantize(out, {format, 2, 70}, type, {{3, kNan}, {40, -kInf}, {71, kInf}});
+      add_quantize(out, {format, 2, 10}, type, {{3, kNan}});  // all that share a scale of scales
       add_dequantize(out, {format, 5, 70}, type);
       add_gather(out, {format, 5, 70}, type);
     }
@@ -148,6 +149,9 @@ void add_quantized_cases(std::vector<Case>& out) {
     set.push_back({128 + i, i == 0 ? 127 : static_cast<double>(i) - 15.5});
   }
   add_quantize(out, {"int8", 1, 170}, PLAIT_F32, std::move(set));
+  // The greatest float, whose block has a scale below its 127th part.
+  constexpr double kMost = std::numeric_limits<float>::max();
+  add_quantize(out, {"int8", 2, 40}, PLAIT_F32, {{3, kMost}, {4, -kMost}, {5, kMost / 3}});
   // Rows with a block of zeros, of numbers whose scale has no code of its own, of the greatest
   // float, of numbers below the least scale, and numbers half way between two levels.
   set.clear();
@@ -208,6 +212,19 @@ void add_quantized_cases(std::vector<Case>& out) {
   out.push_back(product(PLAIT_BF16, {{3}, 20, 5120}));
   out.push_back(product(PLAIT_F16, {{33}, 17, 1040}, true, "silu"));
   out.push_back(product(PLAIT_F32, {{2, 3, 5}, 400, 100}, true));
+  // Several blocks of columns of y, the last one smaller.
+  out.push_back(product(PLAIT_BF16, {{17}, 200, 5120}, true, "gelu"));
+  accumulated(out, product(PLAIT_BF16, {{17}, 200, 5120}));
+  // Weights next to the greatest float.
+  for (const int64_t m : {1, 20})
+    for (const bool transpose_b : {true, false}) {
+      Case c = product(PLAIT_F32, {{m}, 40, 70, "int8", transpose_b});
+      c.name += " of great weights";
+      c.inputs[0].low = -1e-20, c.inputs[0].high = 1e-20;
+      for (int64_t i = 0; i < 40; ++i) c.inputs[2].set.push_back({i, kMost / 128});
+      c.scale = 1e19;
+      out.push_back(c);
+    }
   for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16})
     for (const int64_t m : {1, 5, 20}) {
       out.push_back(product(type, {{m}, 60, 130}, true, "silu"));

@@ -104,3 +104,20 @@ TEST_CASE("every product has the same extents, bias, sum and result") {
           "takes " + n + " inputs, found " + std::to_string(p.inputs.size() + 1));
   }
 }
+
+TEST_CASE("a product with quantized weights names what is wrong with them, either way they lie") {
+  const plait_attr along{"transpose_b", PLAIT_OPT_BOOL, 0, 0, 0, nullptr, nullptr};
+  const plait_shape y = shape(PLAIT_F32, {3, 40});
+  const auto refused = [&](int64_t rows, int64_t columns, const std::vector<plait_attr>& with) {
+    const Product p{"matmul_quantized",
+                    {shape(PLAIT_F32, {3, 32}), shape(PLAIT_U8, {rows, columns}),
+                     shape(PLAIT_F32, {rows, (columns + 31) / 32})},
+                    {},
+                    parse_matmul_quantized};
+    return p.refused({}, with, y);
+  };
+  CHECK(refused(40, 32, {}) == "");
+  CHECK(refused(32, 40, {along}) == "");
+  CHECK(refused(40, 32, {along}) ==
+        "weights have 40 rows, expected 32, as many as a = f32 (3, 32) has columns");
+}

@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -84,3 +87,16 @@ TEST_CASE("bytes of a weight: at most 0.53 in rows of 768 columns or more as nf4
 }
 
 }  // namespace
+
+TEST_CASE("int8: products with the numbers of the greatest float are finite") {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const float w[] = {kMost, -kMost, kMost / 4, 0, 1};
+  uint8_t q[std::size(w)];
+  const float scale = quantize_block(w, std::size(w), q);
+  CHECK(scale == kMost / 128);
+  CHECK(std::isfinite(scale * 128));
+  CHECK(q[0] == 255);
+  CHECK(q[1] == 1);
+  CHECK(q[2] == 128 + 32);
+  CHECK(q[3] == 128);
+}

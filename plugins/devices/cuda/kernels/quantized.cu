@@ -30,7 +30,9 @@ PLAIT_GLOBAL(quantize, QuantizeArgs, kQuantizedBlock) {
   float scale = zero ? 0.0f : __uint_as_float(0x7fc00000u);
   uint8_t q = 128;
   if (!zero && finite) {
+    constexpr float kMost = 0x1.fffffep120f;  // 2^-7 of the greatest float: 128 * scale is finite
     scale = __uint_as_float(most) / kSteps;
+    if (scale > kMost) scale = kMost;
     float near = w / scale;
     near = (near < -kSteps ? -kSteps : near > kSteps ? kSteps : near) + kRound;
     q = static_cast<uint8_t>(static_cast<int32_t>(near - kRound) + 128);
