@@ -64,6 +64,11 @@ std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRule
 
 namespace {
 
+// Whether [a, a + n) and [b, b + m) have a common element.
+bool common(int64_t a, int64_t n, int64_t b, int64_t m) {
+  return std::max(a, b) < std::min(a + n, b + m);
+}
+
 // A part of a matrix. bad: tells what is wrong with the map.
 template <class Bad>
 void add_block(const TensorRecord& t, const TensorBlock& at, const WrittenTypes& types,
@@ -72,6 +77,11 @@ void add_block(const TensorRecord& t, const TensorBlock& at, const WrittenTypes&
   if (t.shape.size() != 2 || at.row > at.rows - t.shape[0] || at.column > at.columns - t.shape[1] ||
       (!to.parts.empty() && to.shape != shape))
     bad("has a block '" + printable(t.name) + "' that does not fit '" + printable(at.tensor) + "'");
+  for (size_t i = 0; i < to.parts.size(); ++i)
+    if (common(at.row, t.shape[0], to.corners[i].row, to.parts[i]->shape[0]) &&
+        common(at.column, t.shape[1], to.corners[i].column, to.parts[i]->shape[1]))
+      bad("puts '" + printable(t.name) + "' over '" + printable(to.parts[i]->name) + "' in '" +
+          printable(at.tensor) + "'");
   to.dtype = to.parts.empty() ? types.of(t) : common_type(to.dtype, types.of(t));
   to.shape = shape;
   to.parts.push_back(&t);

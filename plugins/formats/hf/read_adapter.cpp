@@ -6,6 +6,7 @@
 #include "kit/json_cursor.hpp"
 #include "plugins/formats/hf/modules.hpp"
 #include "plugins/formats/hf/peft_files.hpp"
+#include "plugins/formats/hf/places.hpp"
 #include "plugins/formats/hf/prompt_adapter.hpp"
 #include "plugins/formats/hf/read_config.hpp"
 #include "plugins/formats/hf/toml_text.hpp"
@@ -260,15 +261,12 @@ class AdapterReader {
   // The module of the base; the files of a model without a head lack the first part of its path.
   const Module& module_of(const std::string& path) const {
     auto at = modules_.find(path);
-    if (at == modules_.end()) at = modules_.find(usual_module_prefix() + path);
+    if (at == modules_.end()) at = modules_.find(usual_prefix(*base_.family) + path);
     if (at == modules_.end())
       bad("it changes the module '" + kit::printable(path) + "', which the base '" + base_name_ +
           "' (" + base_.family->type +
           ") does not have; give the folder of its own base with --option base=FOLDER");
     return at->second;
-  }
-  std::string usual_module_prefix() const {
-    return base_.family->learned_positions ? "transformer." : "model.";
   }
   const Shape& tensor(const std::string& path, const Found& found, const char* end) const {
     const auto at = found.tensors.find(end);

@@ -130,6 +130,10 @@ TEST_CASE("blocks of a matrix that is 0 elsewhere, a column, a row, and what is 
   model.refuses("has a block 'gpt.q' that does not fit 'b'");
   model.map.blocks["q"] = {"b", 5, 3, 8, 6};
   model.refuses("has a block 'gpt.q' that does not fit 'b'");
+  model.map.blocks["q"] = {"b", 3, 2, 7, 6};  // k has rows 0 to 3, columns 0 to 2
+  model.refuses("puts 'gpt.q' over 'gpt.k' in 'b'");
+  model.map.blocks["q"] = {"b", 3, 3, 7, 6};
+  CHECK(model.made().size() == 2);
 }
 
 TEST_CASE("a map that does not fit the model is the fault of the format") {
