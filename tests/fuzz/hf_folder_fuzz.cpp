@@ -1,20 +1,8 @@
 // A folder of Hugging Face whose model.safetensors.index.json and, behind a byte 0, config.json are
 // arbitrary, beside two files of tensors: an error of its files; or an experiment that is TOML, and
 // a place in the files for each parameter.
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-
-#include "engine/base/error.hpp"
 #include "engine/checkpoint/safetensors.hpp"
-#include "engine/checkpoint/weights.hpp"
-#include "engine/config/document.hpp"
-#include "engine/format/format.hpp"
-#include "tests/support/folder.hpp"
-
-extern "C" const plait_plugin* plait_plugin_v1(uint32_t host_abi);
+#include "tests/fuzz/format_folder.hpp"
 
 using namespace plait;
 
@@ -44,7 +32,7 @@ const Tensor kTensors[] = {{"model.embed_tokens.weight", {8, 4}},
                            {"lm_head.weight", {8, 4}}};
 
 // Every other tensor is in the second file.
-void write_shards(const test::Folder& folder) {
+void write_shards(const fuzz::FormatFolder& folder) {
   const std::vector<float> values(32, 1.0f);
   for (size_t shard = 0; shard < 2; ++shard) {
     std::vector<checkpoint::TensorSource> in_file;
@@ -54,52 +42,20 @@ void write_shards(const test::Folder& folder) {
   }
 }
 
-struct Bench {
-  test::Folder folder;
-  Log log{[](uint32_t, std::string_view) {}, PLAIT_LOG_ERROR};
-  std::shared_ptr<plugin::Registry> registry =
-      std::make_shared<plugin::Registry>(log, FileSystem::posix(), plugin::Extensions{});
-  config::ItemConfig item;
-
-  Bench() {
-    registry->load_static(*plait_plugin_v1(PLAIT_ABI_VERSION));
-    config::Problems problems;
-    const auto document = config::Document::parse("type = \"hf\"", "format", problems);
-    item = config::load_one_item(PLAIT_KIND_FORMAT, document, *registry, {}, problems);
-    problems.raise_if_any();
-    write_shards(folder);
-  }
-  void write(const char* name, std::string_view content) const {
-    std::filesystem::remove(folder / name);  // to overwrite a file waits for the disk
-    std::ofstream(folder / name, std::ios::binary) << content;
-  }
-};
-
-void check(const format::Description& made, const std::string& folder) {
-  const auto experiment = std::find_if(made.files.begin(), made.files.end(), [](const auto& f) {
-    return f.name == format::kExperimentName;
-  });
-  config::Problems problems;
-  config::Document::parse(experiment->content, "experiment.toml", problems);
-  if (!problems.empty()) std::abort();
-  const checkpoint::Weights weights(FileSystem::posix(), folder, made.map, format::kMapName);
-  for (const auto& [parameter, place] : made.map.parameters)
-    if (!weights.find(parameter).entry) std::abort();
+const fuzz::FormatFolder& folder_with_shards() {
+  static const fuzz::FormatFolder folder("type = \"hf\"");
+  write_shards(folder);
+  return folder;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Bench bench;
+  static const fuzz::FormatFolder& folder = folder_with_shards();
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const size_t index_size = std::min(all.find('\0'), size);
-  bench.write(checkpoint::kWeightsIndexName, all.substr(0, index_size));
-  bench.write("config.json", index_size == size ? kConfig : all.substr(index_size + 1));
-  try {
-    check(format::Format(bench.item, bench.registry).read(bench.folder.path()),
-          bench.folder.path());
-  } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_DATA && e.code() != PLAIT_ERR_UNIMPLEMENTED) std::abort();
-  }
+  fuzz::write(folder / checkpoint::kWeightsIndexName, all.substr(0, index_size));
+  fuzz::write(folder / "config.json", index_size == size ? kConfig : all.substr(index_size + 1));
+  folder.check();
   return 0;
 }

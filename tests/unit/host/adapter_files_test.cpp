@@ -9,21 +9,17 @@
 #include <functional>
 #include <iterator>
 
-#include "tests/unit/host/host.hpp"
-#include "tests/unit/support/golden_file.hpp"
+#include "tests/unit/host/imported.hpp"
 
+using host::content;
+using host::import_folder;
 using host::Run;
+using host::write;
 using nlohmann::json;
 using plait::test::GoldenFile;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Engine {
-  std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine{host::new_engine(),
-                                                                      plait_engine_close};
-  plait_engine* get() const { return engine.get(); }
-};
 
 const GoldenFile& golden() {
   static const GoldenFile file("peft_files.safetensors");
@@ -31,22 +27,6 @@ const GoldenFile& golden() {
 }
 fs::path folder() { return fs::path(golden().path()).parent_path(); }
 
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  REQUIRE(in.good());
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-void import_to(const std::string& format, const fs::path& from, const std::string& out) {
-  const Engine engine;
-  plait_text* t = nullptr;
-  host::check(plait_model_import(engine.get(), format.c_str(), PLAIT_NTS, from.string().c_str(),
-                                 out.c_str(), &t));
-  host::take(t);
-}
 std::string peft_over(const std::string& base) {
   return "type = \"peft\"\nbase = \"" + base + "\"";
 }
@@ -54,7 +34,7 @@ std::string peft_over(const std::string& base) {
 // The base of an adapter, imported.
 struct Base {
   explicit Base(const std::string& adapter) : path(scratch / "base") {
-    import_to("type = \"hf\"", folder() / "hf" / adapter.substr(0, adapter.find('_')), path);
+    import_folder("type = \"hf\"", folder() / "hf" / adapter.substr(0, adapter.find('_')), path);
   }
   host::TempFolder scratch;
   const std::string path;
@@ -69,14 +49,9 @@ std::string absolute_load(std::string toml, const std::string& beside) {
 
 // The base's experiment on the golden batch in f64, with the entries of an imported adapter.
 std::string experiment_of(const std::string& base, const std::string& adapter) {
-  const GoldenFile families("families.safetensors");
-  std::string toml = absolute_load(content(fs::path(base) / "experiment.toml"), base);
-  const size_t data = toml.find("[data.train]"), end = toml.find("[optimizer]");
-  toml.replace(data, end - data,
-               "[precision]\ncompute = \"f64\"\n[data.train]\ntype = \"safetensors\"\npath = \"" +
-                   families.path() + "\"\ninput = [\"ids\"]\ntarget = [\"labels\"]\n");
   const std::string own = content(fs::path(adapter) / "experiment.toml");
-  return toml + absolute_load(own.substr(own.find("[[model.adapters]]")), adapter);
+  return absolute_load(host::on_golden_batch(base), base) +
+         absolute_load(own.substr(own.find("[[model.adapters]]")), adapter);
 }
 
 std::unique_ptr<Run> run_of(const std::string& toml) {
@@ -85,41 +60,12 @@ std::unique_ptr<Run> run_of(const std::string& toml) {
 }
 
 double error_of_logits(const Run& run, const std::string& adapter) {
-  const GoldenFile families("families.safetensors");
-  const std::vector<double> ids = families.values("ids"),
-                            expected = golden().values(adapter + ".logits");
-  std::vector<int32_t> x(ids.begin(), ids.end());
-  int64_t shape[2] = {2, 24};
-  plait_dl_tensor tensor{x.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
-  const plait_feed feed{sizeof(plait_feed), "ids", &tensor};
-  std::vector<double> logits(expected.size());
-  host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
-                                    logits.size() * sizeof(double)));
-  double worst = 0;
-  for (size_t i = 0; i < logits.size(); ++i)
-    worst = std::max(worst, std::abs(logits[i] - expected[i]));
-  return worst;
+  return host::error_of_logits(run, golden().values(adapter + ".logits"));
 }
 
 void export_to(const Run& run, const std::string& toml, const std::string& format,
                const std::string& out) {
-  const Engine engine;
-  const std::string checkpoint = out + ".checkpoint";
-  host::check(plait_session_save(run.session(), checkpoint.c_str()));
-  plait_experiment* x = nullptr;
-  host::check(
-      plait_experiment_parse(engine.get(), toml.c_str(), PLAIT_NTS, "test.toml", nullptr, &x));
-  const std::unique_ptr<plait_experiment, decltype(&plait_experiment_close)> experiment(
-      x, plait_experiment_close);
-  plait_export_options o{};
-  o.struct_size = sizeof o;
-  o.dtype = PLAIT_F32;
-  o.format = format.c_str();
-  o.format_size = PLAIT_NTS;
-  o.experiment = x;
-  plait_text* t = nullptr;
-  host::check(plait_checkpoint_export(engine.get(), checkpoint.c_str(), out.c_str(), &o, &t));
-  host::take(t);
+  host::export_session(run, toml, format, PLAIT_F32, out);
 }
 
 json config_of(const fs::path& adapter) {
@@ -159,7 +105,7 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     const std::string in = base.scratch / "in", out = base.scratch / "out",
                       again = base.scratch / "again";
     const fs::path from = folder() / "peft" / adapter;
-    import_to(peft_over(base.path), from, in);
+    import_folder(peft_over(base.path), from, in);
     const std::string toml = experiment_of(base.path, in);
     CAPTURE(toml);
     const auto run = run_of(toml);
@@ -178,7 +124,7 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
         if (theirs.contains(key)) CHECK(ours.at(key) == theirs.at(key));
     }
     // What cannot be written as one small product is written as one of the sum of the ranks.
-    import_to(peft_over(base.path), out, again);
+    import_folder(peft_over(base.path), out, again);
     CHECK(error_of_logits(*run_of(experiment_of(base.path, again)), adapter) < 2e-5);
   }
 }
@@ -201,7 +147,7 @@ TEST_CASE("adapters of the library are loaded into a running session") {
     const Base base(adapter);
     const std::string in = base.scratch / "in", format = peft_over(base.path);
     const std::string from = (folder() / "peft" / adapter).string();
-    import_to(format, from, in);
+    import_folder(format, from, in);
     std::string toml = experiment_of(base.path, in);
     const std::vector<std::string> names = take_out_loads(toml);
     REQUIRE(!names.empty());
@@ -226,7 +172,7 @@ TEST_CASE("adapters of the library are loaded into a running session") {
 TEST_CASE("what is exported names its modules as shortly as they can be") {
   const Base base("gpt2_lora");
   const std::string in = base.scratch / "in", out = base.scratch / "out";
-  import_to(peft_over(base.path), folder() / "peft/gpt2_lora", in);
+  import_folder(peft_over(base.path), folder() / "peft/gpt2_lora", in);
   const std::string toml = experiment_of(base.path, in), own = content(in + "/experiment.toml");
   CAPTURE(own);
   CHECK(own.find("[[model.adapters]]") == own.rfind("[[model.adapters]]"));
@@ -336,7 +282,7 @@ TEST_CASE("what is wrong in a folder of an adapter is said with file, key and wh
   const Base base("qwen3_lora");
   const auto refusal = [&](const std::string& format, const fs::path& from) {
     const std::string out = base.scratch / "out";
-    const std::string text = host::failure_of([&] { import_to(format, from, out); }).text;
+    const std::string text = host::failure_of([&] { import_folder(format, from, out); }).text;
     CHECK(!fs::exists(out));
     return text;
   };

@@ -7,12 +7,13 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/unit/host/host.hpp"
-#include "tests/unit/support/golden_file.hpp"
+#include "tests/unit/host/imported.hpp"
 
+using host::content;
+using host::Engine;
 using host::Run;
+using host::write;
 using nlohmann::json;
-using plait::test::GoldenFile;
 namespace fs = std::filesystem;
 
 namespace {
@@ -21,43 +22,18 @@ constexpr const char* kFamilies[] = {"gpt2",   "llama",  "mistral", "qwen2", "qw
                                      "gemma2", "gemma3", "phi3",    "olmo2"};
 constexpr const char* kHf = "type = \"hf\"";
 
-struct Engine {
-  std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine{host::new_engine(),
-                                                                      plait_engine_close};
-  plait_engine* get() const { return engine.get(); }
-};
-
-const GoldenFile& golden() {
-  static const GoldenFile file("families.safetensors");
-  return file;
-}
+const plait::test::GoldenFile& golden() { return host::families_golden(); }
 std::string folder_of(const std::string& family) {
   return (fs::path(golden().path()).parent_path() / "hf" / family).string();
 }
 
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  REQUIRE(in.good());
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 json import_model(const std::string& folder, const std::string& out, const char* format = kHf) {
-  const Engine engine;
-  plait_text* t = nullptr;
-  host::check(plait_model_import(engine.get(), format, PLAIT_NTS, folder.c_str(), out.c_str(), &t));
-  return json::parse(host::take(t));
+  return json::parse(host::import_folder(format, folder, out));
 }
 
 // The imported experiment on the golden batch, in f64.
 std::string experiment_of(const std::string& imported) {
-  std::string toml = content(fs::path(imported) / "experiment.toml");
-  const size_t data = toml.find("[data.train]"), end = toml.find("[optimizer]");
-  toml.replace(data, end - data,
-               "[precision]\ncompute = \"f64\"\n[data.train]\ntype = \"safetensors\"\npath = \"" +
-                   golden().path() + "\"\ninput = [\"ids\"]\ntarget = [\"labels\"]\n");
+  std::string toml = host::on_golden_batch(imported);
   const std::string relative = "load = \"";
   return toml.replace(toml.find(relative), relative.size(), relative + imported + "/");
 }
@@ -69,40 +45,12 @@ std::unique_ptr<Run> run_of(const std::string& imported, std::vector<const char*
 
 // The greatest difference to the library's logits.
 double error_of_logits(const Run& run, const std::string& family) {
-  const std::vector<double> ids = golden().values("ids"),
-                            expected = golden().values(family + ".logits");
-  std::vector<int32_t> x(ids.begin(), ids.end());
-  int64_t shape[2] = {2, 24};
-  plait_dl_tensor tensor{x.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
-  const plait_feed feed{sizeof(plait_feed), "ids", &tensor};
-  std::vector<double> logits(expected.size());
-  host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
-                                    logits.size() * sizeof(double)));
-  double worst = 0;
-  for (size_t i = 0; i < logits.size(); ++i)
-    worst = std::max(worst, std::abs(logits[i] - expected[i]));
-  return worst;
+  return host::error_of_logits(run, golden().values(family + ".logits"));
 }
 
 void export_model(const Run& run, const std::string& imported, const std::string& out,
                   uint32_t dtype = PLAIT_BF16) {
-  const Engine engine;
-  const std::string checkpoint = out + ".checkpoint", toml = experiment_of(imported);
-  host::check(plait_session_save(run.session(), checkpoint.c_str()));
-  plait_experiment* x = nullptr;
-  host::check(
-      plait_experiment_parse(engine.get(), toml.c_str(), PLAIT_NTS, "test.toml", nullptr, &x));
-  const std::unique_ptr<plait_experiment, decltype(&plait_experiment_close)> experiment(
-      x, plait_experiment_close);
-  plait_export_options o{};
-  o.struct_size = sizeof o;
-  o.dtype = dtype;
-  o.format = kHf;
-  o.format_size = PLAIT_NTS;
-  o.experiment = x;
-  plait_text* t = nullptr;
-  host::check(plait_checkpoint_export(engine.get(), checkpoint.c_str(), out.c_str(), &o, &t));
-  host::take(t);
+  host::export_session(run, experiment_of(imported), kHf, dtype, out);
 }
 
 std::string refusal(const std::string& folder) {
