@@ -236,8 +236,8 @@ struct ModelConfig {
   // Each reads what those before it have made; with adapter_field every sample takes those of one
   // name, and entries may share a name.
   std::vector<AdapterConfig> adapters;
-  // The data field with the number of the adapter that a sample takes, see adapter_names(); -1: none.
-  // "": every sample takes all adapters.
+  // The data field with the number of the adapter that a sample takes, see adapter_names(); -1:
+  // none. "": every sample takes all adapters.
   std::string adapter_field;
   std::vector<LossConfig> losses;
   std::vector<MetricConfig> metrics;

@@ -127,9 +127,9 @@ class Tracer {
   ValueId parameter_value(const std::string& name) const;
   // The value of a data field; 0 when no layer reads it.
   ValueId field(const std::string& name) const;
-  // The number of the adapter that each sample takes, integers (B), in the order of adapter_names();
-  // -1: none. Of a model with adapter_field; throws where that is no such field. For the stage that
-  // is being written.
+  // The number of the adapter that each sample takes, integers (B), in the order of
+  // adapter_names(); -1: none. Of a model with adapter_field; throws where that is no such field.
+  // For the stage that is being written.
   ValueId adapter_index(const config::ModelConfig& model);
   // 1 for each sample that takes an adapter of these numbers (or -1), else 0: floats (B).
   ValueId takes(const config::ModelConfig& model, const std::vector<int64_t>& numbers);
