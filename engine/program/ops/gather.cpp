@@ -93,16 +93,18 @@ ValueId make_rows(ShardContext& u, int32_t, const plait_shape& part) {
                      {attr("rows", part.dims[0]), attr("first", u.rank * part.dims[0])});
 }
 
-// Rows of the stacked tables one after the other: row i of table l is row i + l * V.
+// Row i of each table, behind each other: row i of table l is row i * G + l. So a table of which each
+// rank has some of the rows stays where it is.
 PerSampleResult gather_per_sample(PerSampleContext& c) {
   using Kind = PerSampleContext::Kind;
   if (!c.is(0, Kind::kStack) || !c.is(1, Kind::kRows))
     return {.refused = "it looks up rows of the samples in tables of their own, nothing else"};
   Graph& g = c.g;
-  Dims dims = c.dims(0);
-  const int64_t rows = dims.at(0);
-  dims[0] = rows * c.stacked;
-  const ValueId table = reshaped(g, c.in[0].value, dims);
+  Dims perm{1, 0}, dims = c.dims(0);
+  for (size_t d = 1; d < dims.size(); ++d) perm.push_back(static_cast<int64_t>(d) + 1);
+  dims.at(0) *= c.stacked;
+  ValueId table = c.in[0].value;
+  if (c.stacked > 1) table = g.apply1("transpose", {table}, {attr("perm", perm)});
   // Numbers up to 2^53, and then integers again.
   const auto as = [&](ValueId v, int64_t dtype) {
     return g.apply1("cast", {v}, {attr("dtype", dtype)});
@@ -110,11 +112,14 @@ PerSampleResult gather_per_sample(PerSampleContext& c) {
   const plait_shape& of_index = g.shape(c.in[1].value);
   Dims along(of_index.ndim, 1);
   along[0] = of_index.dims[0];
-  const ValueId first =
-      scaled(g, reshaped(g, as(c.index, PLAIT_F64), along), static_cast<double>(rows));
-  const ValueId number = binary(g, "add", as(c.in[1].value, PLAIT_F64), first);
+  const ValueId own = reshaped(g, as(c.index, PLAIT_F64), along);
+  // One at or above G is none of theirs, whatever the row.
+  const ValueId unknown = binary(g, "le", g.constant(static_cast<double>(c.stacked)), own);
+  const ValueId first = scaled(g, as(c.in[1].value, PLAIT_F64), static_cast<double>(c.stacked));
+  const ValueId number = binary(g, "add", binary(g, "add", first, own),
+                                scaled(g, unknown, static_cast<double>(dims[0])));
   const bool wide = dims[0] > std::numeric_limits<int32_t>::max();
-  return {g.apply1("gather", {table, as(number, wide ? PLAIT_I64 : PLAIT_I32)})};
+  return {g.apply1("gather", {reshaped(g, table, dims), as(number, wide ? PLAIT_I64 : PLAIT_I32)})};
 }
 
 std::vector<OpExample> gather_examples() {

@@ -234,14 +234,21 @@ TEST_CASE("each sample's own parameters: as if it were computed alone") {
 
 TEST_CASE("a number of no value makes the sample's result not a number, and no other's") {
   test::Runner runner("reference");
-  const auto out = runner.run(
-      {make_shape(PLAIT_I32, {2}), make_shape(PLAIT_F64, {2, 3}), make_shape(PLAIT_F64, {3})},
-      {{0, 1}, {1, 2, 3, 4, 5, 6}, {1, 1, 1}}, [](Graph& g, const std::vector<ValueId>& in) {
-        program::PerSample own(g, in[0], [&](ValueId v) { return v == in[2]; });
-        return own.apply("mul", {in[1], own.stand_for({in[2]})}, {});
-      });
-  CHECK(out[0][2] == 3);
-  CHECK(std::isnan(out[0][3]));
+  const auto out =
+      runner.run({make_shape(PLAIT_I32, {2}), make_shape(PLAIT_F64, {2, 3}),
+                  make_shape(PLAIT_F64, {3}), make_shape(PLAIT_I32, {2, 3})},
+                 {{0, 1}, {1, 2, 3, 4, 5, 6}, {1, 1, 1}, {0, 1, 2, 0, 1, 2}},
+                 [](Graph& g, const std::vector<ValueId>& in) {
+                   program::PerSample own(g, in[0], [&](ValueId v) { return v == in[2]; });
+                   const ValueId p = own.stand_for({in[2]});
+                   return std::vector<ValueId>{own.apply("mul", {in[1], p}, {})[0],
+                                               own.apply("gather", {p, in[3]}, {})[0]};
+                 });
+  for (const std::vector<double>& y : out)
+    for (size_t i = 0; i < y.size(); ++i) {
+      CAPTURE(i);
+      CHECK(std::isnan(y[i]) == (i >= 3));
+    }
 }
 
 TEST_CASE("what cannot be computed is refused with the op and the reason") {
