@@ -11,7 +11,7 @@ namespace {
 
 using namespace parallel;
 
-constexpr int kFeatures = 8, kRows = 30, kSteps = 9;
+constexpr int kFeatures = 8, kRows = 30, kSteps = 9, kSaved = 5;
 const std::array<std::string, 3> kNames{"poems", "code", "chat"};
 
 // Rows of one part of the blend. counted: their weights are above 0.
@@ -98,10 +98,17 @@ struct Trained {
   Weights weights;
 };
 
-Trained train(const JobSpec& job_spec, uint32_t ranks) {
+// checkpoint: where the steps from kSaved on begin again; "": they do not.
+Trained train(const JobSpec& job_spec, uint32_t ranks, const std::string& checkpoint = "") {
   Trained t;
   const auto got = run(job_spec, ranks, [&](uint32_t rank, plait::Session& session, Outcome& o) {
     for (int i = 0; i < kSteps; ++i) {
+      if (i == kSaved && !checkpoint.empty()) {
+        session.save(checkpoint);
+        session.step();
+        session.step();
+        session.load(checkpoint);
+      }
       const plait_step_result r = session.step();
       Figures f{{"loss", r.loss}, {"grad_norm", r.grad_norm}, {"skipped", r.skipped}};
       for (uint32_t m = 0; m < r.n_metrics; ++m) f[r.metrics[m].name] = r.metrics[m].value;
@@ -132,9 +139,9 @@ void check_near(double got, double expected, double tolerance) {
   CHECK(std::abs(got - expected) <= tolerance * std::max(1.0, std::abs(expected)));
 }
 
-// What adapter k has in the joint run is what it has alone.
+// What an adapter has in the joint run is what it has alone. figures: with those of single losses.
 void check_adapter(const Trained& joint, const Trained& one, const std::string& name,
-                   double tolerance) {
+                   const std::vector<std::string>& figures, double tolerance) {
   CAPTURE(name);
   size_t absent = 0;
   for (size_t i = 0; i < joint.steps.size(); ++i) {
@@ -143,16 +150,17 @@ void check_adapter(const Trained& joint, const Trained& one, const std::string& 
     CHECK(all.at("skipped") == 0);
     if (own.at("skipped") != 0) {  // all weights are 0
       ++absent;
-      for (const char* figure : {"loss.", "grad_norm."}) CHECK(std::isnan(all.at(figure + name)));
+      for (const std::string& figure : figures) CHECK(std::isnan(all.at(figure + "." + name)));
+      CHECK(std::isnan(all.at("grad_norm." + name)));
       continue;
     }
-    for (const char* figure : {"loss", "grad_norm", "accuracy"})
-      check_near(all.at(std::string(figure) + "." + name), own.at(figure), tolerance);
+    for (const std::string& figure : figures)
+      check_near(all.at(figure + "." + name), own.at(figure), tolerance);
+    check_near(all.at("grad_norm." + name), own.at("grad_norm"), tolerance);
   }
   CHECK((absent > 0) == (name == "chat"));
-  for (const char* figure : {"loss", "accuracy"})
-    check_near(joint.evaluation.at(std::string(figure) + "." + name), one.evaluation.at(figure),
-               tolerance);
+  for (const std::string& figure : figures)
+    check_near(joint.evaluation.at(figure + "." + name), one.evaluation.at(figure), tolerance);
   size_t n = 0;
   for (const auto& [parameter, values] : one.weights) {
     CAPTURE(parameter);
@@ -172,16 +180,19 @@ void check_adapter(const Trained& joint, const Trained& one, const std::string& 
   CHECK(n == 8);
 }
 
-void check_joint(const std::string& compute, double tolerance, const std::vector<Layout>& layouts) {
+void check_joint(const std::string& compute, double tolerance, const std::vector<Layout>& layouts,
+                 const std::string& losses = kOneLoss) {
   const Folder folder;
+  std::vector<std::string> figures{"accuracy", "loss"};
+  if (losses != kOneLoss) figures = {"accuracy", "loss.labels", "loss.size"};
   std::vector<Trained> ones;
   for (int k = 0; k < 3; ++k)
-    ones.push_back(train(job(folder, {kNames[static_cast<size_t>(k)]}, k, compute, kOneLoss), 1));
-  const JobSpec joint = job(folder, {kNames.begin(), kNames.end()}, -1, compute, kOneLoss);
+    ones.push_back(train(job(folder, {kNames[static_cast<size_t>(k)]}, k, compute, losses), 1));
+  const JobSpec joint = job(folder, {kNames.begin(), kNames.end()}, -1, compute, losses);
   for (const Layout& layout : layouts) {
     CAPTURE(layout.text());
     const Trained all = train(on(joint, layout), layout.ranks());
-    for (size_t k = 0; k < 3; ++k) check_adapter(all, ones[k], kNames[k], tolerance);
+    for (size_t k = 0; k < 3; ++k) check_adapter(all, ones[k], kNames[k], figures, tolerance);
     double squares = 0;
     for (const std::string& name : kNames)
       if (const double norm = all.steps[0].at("grad_norm." + name); !std::isnan(norm))
@@ -204,6 +215,25 @@ TEST_SUITE("adapters_by_sample") {
                  {2, 1, 1, 0, "1f1b", 1, 4},
                  {1, 2, 2, 2, "1f1b", 1, 4}});
     check_joint("f32", 1e-5, {{}, {1, 2, 1, 0, "1f1b", 1, 4}});
+  }
+  TEST_CASE("so they are with several losses, which count different weights") {
+    check_joint("f64", 1e-12, {{}, {1, 2, 1, 0, "1f1b", 1, 4}, {2, 1, 1, 0, "1f1b", 1, 4}},
+                kTwoLosses);
+  }
+  TEST_CASE("a checkpoint keeps the number of updates of each adapter") {
+    const Folder folder;
+    const JobSpec joint = job(folder, {kNames.begin(), kNames.end()}, -1, "f64", kOneLoss);
+    const Trained whole = train(joint, 1);
+    for (const Layout& layout : {Layout{}, Layout{1, 2, 1, 2, "1f1b", 1, 4}}) {
+      CAPTURE(layout.text());
+      const Trained parts = train(on(joint, layout), layout.ranks(),
+                                  folder / ("saved" + std::to_string(layout.ranks())));
+      for (const auto& [name, values] : whole.weights) {
+        CAPTURE(name);
+        for (size_t i = 0; i < values.size(); ++i)
+          check_near(parts.weights.at(name)[i], values[i], 1e-12);
+      }
+    }
   }
   TEST_CASE("the loss of a step is the mean over all samples, and so is that of an evaluation") {
     const Folder folder;
