@@ -212,6 +212,23 @@ void ExperimentLoader::check_comm(const Experiment& of) {
     comm_options(of, catalog_, of.topology.backend, resolver_, problems_);
 }
 
+namespace {
+
+// The metrics that show losses of one adapter, as the tracer names them.
+std::vector<std::string> losses_of_adapter(const Experiment& of, const ModelConfig& model,
+                                           const std::string& adapter) {
+  if (model.frozen) return {};
+  size_t n = 0;
+  for (const ModelConfig& m : of.models) n += m.frozen ? 0 : m.losses.size();
+  const std::string begin = of.models.size() == 1 ? "loss." : "loss." + model.name + ".";
+  std::vector<std::string> names;
+  for (const LossConfig& loss : model.losses)
+    names.push_back(begin + (n > 1 ? loss.name + "." : "") + adapter);
+  return names;
+}
+
+}  // namespace
+
 // section.key names a metric of the evaluation, or the loss.
 void ExperimentLoader::check_watched(const Experiment& of, const char* section, const char* key,
                                      const std::string& metric) {
@@ -225,6 +242,11 @@ void ExperimentLoader::check_watched(const Experiment& of, const char* section, 
       names.insert(model.name + "." + name);
     };
     for (const MetricConfig& m : model.metrics) known(m.name);
+    if (!model.adapter_field.empty())
+      for (const std::string& adapter : adapter_names(model)) {
+        for (const MetricConfig& m : model.metrics) known(m.name + "." + adapter);
+        for (const std::string& loss : losses_of_adapter(of, model, adapter)) names.insert(loss);
+      }
     for (const LossConfig& l : model.losses) {
       if (model.losses.size() == 1 && of.models.size() == 1) continue;
       names.insert("loss." + (of.models.size() == 1 ? "" : model.name + ".") + l.name);

@@ -1,5 +1,6 @@
 """[[model.adapters]] from the command line: what is trained, started and resumed."""
 
+import json
 import shutil
 import unittest
 
@@ -74,6 +75,36 @@ class Adapters(RankCase):
         # They are in the checkpoint: their initial values follow from the seed, which may change.
         self.expect(0, "run", *words, "--run-dir", "run", "-q", "run.steps=5")
         self.expect(0, "run", *words, "--run-dir", "run", "-q", "--resume", "must", "run.steps=6")
+
+    def test_adapters_by_sample_have_figures_of_their_own(self):
+        parts = ", ".join('{type = "synthetic", samples = 100, shape = [8], classes = 3, '
+                          f'first = {first}}}' for first in (0, 100))
+        data = f'{{type = "blend", parts = [{parts}], part_field = "adapter"}}'
+        words = ("lora.toml", "data.train=" + data, "data.eval=" + data, "model.adapter_field=adapter",
+                 'model.adapters[0].names=["poems", "code"]')
+        plan = self.expect(0, "plan", *words, "--json").records[-1]
+        self.assertEqual(plan["adapters"], [
+            {"model": "model", "name": name, "parameter_count": 86, "trained_count": 86,
+             "bytes": 4 * 86, "trained_bytes": 4 * 86} for name in ("poems", "code")])
+        self.assertIn("model.poems", self.said("plan", *words))
+        self.expect(0, "run", *words, "--run-dir", "run", "-q", "run.steps=4", "run.log_every=1",
+                    "checkpoint.best=loss.poems")
+        lines = [json.loads(line)
+                 for line in (self.folder / "run/metrics.ndjson").read_text().splitlines()]
+        step = [line for line in lines if "event" not in line][-1]
+        evaluation = [line for line in lines if line.get("event") == "evaluate"][-1]
+        for name in ("poems", "code"):
+            self.assertIn("grad_norm." + name, step)
+            for line in step, evaluation:
+                self.assertGreater(line["loss." + name], 0)
+                self.assertIn("accuracy." + name, line)
+        # Both have the same number of samples.
+        self.assertAlmostEqual((evaluation["loss.poems"] + evaluation["loss.code"]) / 2,
+                               evaluation["loss"], places=5)
+        self.fails(2, ("run", *words, "run.steps=2", "--run-dir", "other", "checkpoint.best=loss.poem"),
+                   "there is no metric 'loss.poem' (did you mean 'loss.poems'?)")
+        self.fails(2, ("check", *words, "model.adapter_field=parts"),
+                   "[data.train] has no field 'parts'; it has: x, label, adapter")
 
     def test_a_run_whose_base_is_gone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=1")
