@@ -11,6 +11,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/new_folder.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct ChangeArguments {
+struct AdapterChange {
   std::string checkpoint, name, from, to, model;
 };
 
@@ -36,7 +37,7 @@ std::string method_text(const Json& adapter) {
   return text;
 }
 
-void show(Terminal& t, const Json& checkpoint) {
+void show_adapters(Terminal& t, const Json& checkpoint) {
   t.line(t.bold(plain(checkpoint.at("path").get<std::string>())));
   if (checkpoint.at("adapters").empty()) return t.line("  no adapters");
   Table table("lrrl");
@@ -57,18 +58,19 @@ void show(Terminal& t, const Json& checkpoint) {
            base.at("hash").get<std::string>());
 }
 
-int list(Context& context, const std::string& place) {
+int list_adapters(Context& context, const std::string& place) {
   const Engine engine = context.open_engine();
   const Json listed = Json::parse(checkpoint_adapters(engine, place));
   context.terminal.record(listed);
   if (!context.terminal.human()) return kOk;
   if (listed.at("checkpoints").empty())
     context.terminal.line("there are no checkpoints in " + place);
-  for (const Json& checkpoint : listed.at("checkpoints")) show(context.terminal, checkpoint);
+  for (const Json& checkpoint : listed.at("checkpoints"))
+    show_adapters(context.terminal, checkpoint);
   return kOk;
 }
 
-void check_exists(const char* what, const std::string& path) {
+void check_place(const char* what, const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored))
     throw CliError(kUsage, std::string("[adapters] ") + what + " '" + path +
@@ -77,15 +79,16 @@ void check_exists(const char* what, const std::string& path) {
 }
 
 // The name of the folder of a checkpoint of this step.
-std::string step_name(int64_t step) { return strf("step-%010lld", static_cast<long long>(step)); }
+std::string step_folder(int64_t step) { return strf("step-%010lld", static_cast<long long>(step)); }
 
-int change(Context& context, const ChangeArguments& a, bool add) {
-  check_exists("CHECKPOINT", a.checkpoint);
-  if (add) check_exists("--from", a.from);
+int change_adapters(Context& context, const AdapterChange& a, bool add) {
+  check_place("CHECKPOINT", a.checkpoint);
+  if (add) check_place("--from", a.from);
   NewFolder folder("adapters", a.to);
   const Engine engine = context.open_engine();
   const Json source = Json::parse(describe_checkpoint(engine, a.checkpoint));
-  const std::string out = folder.hidden() + "/ckpt/" + step_name(source.at("step").get<int64_t>());
+  const std::string out =
+      folder.hidden() + "/ckpt/" + step_folder(source.at("step").get<int64_t>());
   Json done = Json::parse(add ? add_adapter(engine, a.checkpoint, a.name, a.from, out, a.model)
                               : remove_adapter(engine, a.checkpoint, a.name, out, a.model));
   fs::copy_file(out + "/run.toml", folder.hidden() + "/run.toml");
@@ -101,11 +104,11 @@ int change(Context& context, const ChangeArguments& a, bool add) {
   return kOk;
 }
 
-void add_change(CLI::App& adapters, Context& context, bool add) {
+void add_adapter_change(CLI::App& adapters, Context& context, bool add) {
   CLI::App* verb = adapters.add_subcommand(
       add ? "add" : "rm", add ? "writes a checkpoint again with an adapter of another one"
                               : "writes a checkpoint again without one of its adapters");
-  const auto a = std::make_shared<ChangeArguments>();
+  const auto a = std::make_shared<AdapterChange>();
   verb->add_option("CHECKPOINT", a->checkpoint,
                    "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint")
       ->required();
@@ -124,7 +127,7 @@ void add_change(CLI::App& adapters, Context& context, bool add) {
   verb->add_option("--model", a->model, "the model, where an experiment has several")
       ->type_name("NAME");
   verb->callback([&context, a, add] {
-    context.run_command = [&context, a, add] { return change(context, *a, add); };
+    context.run_command = [&context, a, add] { return change_adapters(context, *a, add); };
   });
 }
 
@@ -142,10 +145,10 @@ void add_adapters(CLI::App& app, Context& context) {
                  "a checkpoint, a run directory, or a folder of runs; default: runs")
       ->type_name("PATH");
   ls->callback([&context, place] {
-    context.run_command = [&context, place] { return list(context, *place); };
+    context.run_command = [&context, place] { return list_adapters(context, *place); };
   });
-  add_change(*verb, context, true);
-  add_change(*verb, context, false);
+  add_adapter_change(*verb, context, true);
+  add_adapter_change(*verb, context, false);
 }
 
 }  // namespace plait::cli
