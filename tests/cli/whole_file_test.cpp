@@ -2,9 +2,6 @@
 #include "bindings/cli/whole_file.hpp"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -47,7 +44,7 @@ TEST_CASE("of two writers of one file each commits what it has written, and noth
   REQUIRE(write_letter(path, 'a'));
   std::atomic<int> ended{0};
   const auto write = [&](char letter) {
-    for (int done = 0; done < 500;) done += write_letter(path, letter);
+    for (int done = 0; done < 2000;) done += write_letter(path, letter);
     ++ended;
   };
   std::thread a(write, 'a'), b(write, 'b');
@@ -60,21 +57,4 @@ TEST_CASE("of two writers of one file each commits what it has written, and noth
   b.join();
   CHECK(torn == 0);
   CHECK_FALSE(std::ifstream(partial_path(path)).good());
-}
-
-TEST_CASE("a file that another command has finished meanwhile is not the one to write") {
-  const test::Folder folder;
-  const std::string path = folder / "p";
-  // As a command that has opened the file, and not locked it yet, when another one ends.
-  WholeFile first(path, WholeFile::Part::kPartial);
-  const int opened = open(partial_path(path).c_str(), O_RDWR | O_CLOEXEC);
-  REQUIRE(opened >= 0);
-  CHECK(flock(opened, LOCK_EX | LOCK_NB) != 0);
-  first.write("whole");
-  first.commit();
-  CHECK(flock(opened, LOCK_EX | LOCK_NB) == 0);
-  CHECK(content(path) == "whole");
-  WholeFile second(path, WholeFile::Part::kPartial);  // a new one: nobody has that locked
-  CHECK(second.size() == 0);
-  close(opened);
 }
