@@ -301,6 +301,6 @@ TEST_SUITE("adapters_by_sample") {
     const auto refused =
         run(job(toml, mix + kBySample), 1,
             [](uint32_t, plait::Session& session, Outcome&) { plait::merge(session); });
-    check(refused[0].error, "merge");
+    check(refused[0].error, "[session] merge: each sample of 'model' takes an adapter of its own");
   }
 }
