@@ -62,12 +62,12 @@ class AdapterCheckpoints(RankCase):
 
     def test_mistakes(self):
         add = ("adapters", "add", "poems")
-        self.fails(1, (*add, "poems", "--from", "code", "--to", "x"),
+        self.fails(2, (*add, "poems", "--from", "code", "--to", "x"),
                    "has an adapter 'poems' already; choose another name")
         self.fails(2, (*add, "code", "--from", "nowhere", "--to", "x"),
                    "--from 'nowhere' does not exist")
         self.fails(2, (*add, "code", "--from", "code", "--to", "code"), "'code' exists; remove it")
-        self.fails(1, ("adapters", "rm", "poems", "poem", "--to", "x"),
+        self.fails(2, ("adapters", "rm", "poems", "poem", "--to", "x"),
                    "has no adapter 'poem' (did you mean 'poems'?); there are: poems")
         self.expect(0, "run", "code.toml", "--run-dir", "seed", "-q", "run.steps=1", "run.seed=9")
         self.fails(2, (*add, "code", "--from", "seed", "--to", "x"), "has another base than",

@@ -92,14 +92,14 @@ class Generate(Case):
         told = self.expect(0, "generate", "stories.toml", *words).out
         with_code = self.expect(0, "generate", "by_sample.toml", *words, "--adapter", "code")
         self.assertEqual(with_code.out, told)
-        self.fails(1, ("generate", "by_sample.toml", *words, "--adapter", "prose"),
+        self.fails(2, ("generate", "by_sample.toml", *words, "--adapter", "prose"),
                    "has no adapter 'prose'; there are: poems, code")
         self.fails(2, ("generate", "all.toml", *words, "--adapter", "code"),
                    "every sequence takes all adapters of 'model': poems, code; "
                    "set model.adapter_field")
         self.write("prompts", '{"prompt": "abc", "adapter": "poems"}\n'
                               '{"prompt": "abc", "adapter": "x"}\n')
-        self.fails(1, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
+        self.fails(2, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
                    "has no adapter 'x'")
         self.write("prompts", '{"prompt": "abc", "adapter": 1}\n')
         self.fails(2, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
