@@ -1,5 +1,5 @@
-// What fuzzers of formats share: a format of a plugin that is linked in, and folders of files that it
-// reads.
+// What fuzzers of formats share: a format of a plugin that is linked in, and folders of files that
+// it reads.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ class FormatFolder {
   }
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
-  // The folder is an error of its files; or an experiment that is TOML, and a place in the files for
-  // each parameter.
+  // The folder is an error of its files; or an experiment that is TOML, and a place in the files
+  // for each parameter.
   void check() const try {
     const format::Description made = format::Format(item_, registry_).read(folder_.path());
     const auto experiment = std::find_if(made.files.begin(), made.files.end(), [](const auto& f) {
