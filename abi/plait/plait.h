@@ -559,12 +559,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_read(plait_sessio
 /* Copies `data`, in the layout of plait_session_read(), into a parameter. Each rank stores only its
  * own part and communicates with no other, so all ranks must write the same tensor between two
  * steps. Optimizer states stay as they are. A frozen parameter that checkpoints leave out
- * (checkpoint.save = "trained", precision.frozen = "int8" or "nf4") is in none of them: the next
- * save warns of it, and whoever loads the checkpoint has to write it again. Writes through a view
- * are not noticed.
- * Errors: PLAIT_ERR_NOT_FOUND and PLAIT_ERR_INVALID as in plait_session_read(), and
- * PLAIT_ERR_STATE: the parameter is unchanged. A code of the device: the parameter may be written
- * in part. [thread: owner; blocks: yes] */
+ * (checkpoint.save) is in none of them: the next save warns. Views are not noticed.
+ * Errors: as plait_session_read(), and PLAIT_ERR_STATE: the parameter is unchanged. A code of the
+ * device: it may be written in part. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_session *session, const char *parameter,
                                                                      const void *data, uint64_t bytes);
 /* Returns a view of the memory of a parameter without a copy: host memory (device type 1),
