@@ -62,7 +62,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_model(plait_
  * carry in model.adapter_field), "parameters", "trained" (numbers of elements), "bytes" (of the
  * parameters on this rank), "entries": [{"key" ("model.adapters[0]"), "type", "options": {name:
  * value}, "targets": [names]}]}]}. Free *json with plait_text_free().
- * [thread: owner; blocks: no] */
+ * Errors: PLAIT_ERR_MEMORY. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_adapters(plait_session *session,
                                                                         plait_text **json);
 
@@ -112,7 +112,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_adapter(plai
  * [{"path", "step", "bases": [{"model", "path", "hash"}] (weights that it leaves out), "adapters":
  * [{"model", "name", "parameters", "bytes", "entries": [{"type", "options": {name: text}}] (as far
  * as the checkpoint records them), "targets": [names]}]}]}. Free *json with plait_text_free().
- * Errors: those of plait_checkpoint_list(). [thread: owner; blocks: on files] */
+ * Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA and others, as plait_checkpoint_list(). [thread:
+ * owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_adapters(plait_engine *engine,
                                                                            const char *place,
                                                                            plait_text **json);
@@ -132,7 +133,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_add_adapter(
     plait_engine *engine, const char *checkpoint, const char *model, const char *name,
     const char *other, const char *out, plait_text **json);
 
-/* The same without an adapter that it has. [thread: owner; blocks: on files] */
+/* The same without an adapter that it has.
+ * Errors: PLAIT_ERR_NOT_FOUND for an adapter or a model that is not there, with those that are;
+ * others as plait_checkpoint_add_adapter(). [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_remove_adapter(
     plait_engine *engine, const char *checkpoint, const char *model, const char *name,
     const char *out, plait_text **json);

@@ -47,8 +47,9 @@ bool same_value(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-AdapterFiles::AdapterFiles(SessionContext& context, const AdapterSource& source)
-    : c_(context), source_(source), recorded_(source.recorded) {
+AdapterFiles::AdapterFiles(SessionContext& context, BaseWeights& bases,
+                           const AdapterSource& source)
+    : c_(context), bases_(bases), source_(source), recorded_(source.recorded) {
   if (source.map) {
     weights_ = std::make_unique<checkpoint::Weights>(c_.files, source.map->weights, *source.map,
                                                      source.path);
@@ -187,7 +188,7 @@ std::vector<AdapterFiles::Block> AdapterFiles::read(const config::ModelConfig& m
                                                     const std::string& adapter) const {
   const std::string there = name_there(model, adapter);
   check_record(model, adapter, there);
-  if (checkpoint_ && c_.ranks.is_leader()) check_bases(c_.plan, *checkpoint_, c_.files);
+  if (checkpoint_ && c_.ranks.is_leader()) bases_.check(*checkpoint_);
   check_all_read(model, adapter, there);
   std::vector<Block> blocks;
   for (const plan::Parameter& p : c_.plan.parameters) {

@@ -12,6 +12,7 @@
 #include "engine/checkpoint/weights.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/session/adapter_record.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/session_context.hpp"
 
 namespace plait::session {
@@ -26,7 +27,7 @@ struct AdapterSource {
 // Part of a call that all ranks make. Errors of opening are those of every rank.
 class AdapterFiles {
  public:
-  AdapterFiles(SessionContext& context, const AdapterSource& source);
+  AdapterFiles(SessionContext& context, BaseWeights& bases, const AdapterSource& source);
 
   // What this rank holds of the adapter's parameters. Nothing of the session changes.
   // Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA, PLAIT_ERR_CONFIG as plait_session_load_adapter().
@@ -46,6 +47,7 @@ class AdapterFiles {
                   const plan::LocalBlock& block, std::vector<char>& to) const;
 
   SessionContext& c_;
+  BaseWeights& bases_;
   const AdapterSource& source_;
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;  // one of the two
   std::unique_ptr<checkpoint::Weights> weights_;

@@ -129,7 +129,7 @@ std::string Adapters::replace(const config::ModelConfig& model, const std::strin
   std::vector<AdapterFiles::Block> blocks;
   std::string told;
   try {
-    blocks = AdapterFiles(c_, source).read(model, adapter);
+    blocks = AdapterFiles(c_, bases_, source).read(model, adapter);
   } catch (const CollectiveError&) {
     throw;
   } catch (const Error& e) {

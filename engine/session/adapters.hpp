@@ -10,6 +10,7 @@
 
 #include "engine/plan/layout.hpp"
 #include "engine/session/adapter_files.hpp"
+#include "engine/session/base_weights.hpp"
 #include "engine/session/parameters.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
@@ -19,8 +20,8 @@ namespace plait::session {
 // Owner thread only; every rank makes the same calls in the same order.
 class Adapters {
  public:
-  Adapters(SessionContext& context, StepRunner& steps, Parameters& parameters)
-      : c_(context), steps_(steps), parameters_(parameters) {}
+  Adapters(SessionContext& context, StepRunner& steps, Parameters& parameters, BaseWeights& bases)
+      : c_(context), steps_(steps), parameters_(parameters), bases_(bases) {}
 
   // Launches start() of the adapters for which `wanted` says so. Part of a call of all ranks.
   void start(const std::function<bool(const plan::AdapterPrograms::Start&)>& wanted);
@@ -60,6 +61,7 @@ class Adapters {
   SessionContext& c_;
   StepRunner& steps_;
   Parameters& parameters_;
+  BaseWeights& bases_;
   void forget() { kept_.clear(), merged_ = changed_base_ = false; }
 
   bool merged_ = false;  // and kept

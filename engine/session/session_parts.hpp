@@ -24,7 +24,7 @@ struct SessionParts {
         evaluator(context, steps),
         bases(context.plan, context.files, context.log),
         parameters(context, steps, bases),
-        adapters(context, steps, parameters),
+        adapters(context, steps, parameters, bases),
         checkpoints(context, steps, bases) {
     if (context.plan.generation.slots > 0) tokens.emplace(context, steps);
   }
