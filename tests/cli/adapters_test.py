@@ -80,8 +80,8 @@ class Adapters(RankCase):
         parts = ", ".join('{type = "synthetic", samples = 100, shape = [8], classes = 3, '
                           f'first = {first}}}' for first in (0, 100))
         data = f'{{type = "blend", parts = [{parts}], part_field = "adapter"}}'
-        words = ("lora.toml", "data.train=" + data, "data.eval=" + data, "model.adapter_field=adapter",
-                 'model.adapters[0].names=["poems", "code"]')
+        words = ("lora.toml", "data.train=" + data, "data.eval=" + data,
+                 "model.adapter_field=adapter", 'model.adapters[0].names=["poems", "code"]')
         plan = self.expect(0, "plan", *words, "--json").records[-1]
         self.assertEqual(plan["adapters"], [
             {"model": "model", "name": name, "parameter_count": 86, "trained_count": 86,
@@ -101,7 +101,8 @@ class Adapters(RankCase):
         # Both have the same number of samples.
         self.assertAlmostEqual((evaluation["loss.poems"] + evaluation["loss.code"]) / 2,
                                evaluation["loss"], places=5)
-        self.fails(2, ("run", *words, "run.steps=2", "--run-dir", "other", "checkpoint.best=loss.poem"),
+        self.fails(2, ("run", *words, "run.steps=2", "--run-dir", "other",
+                       "checkpoint.best=loss.poem"),
                    "there is no metric 'loss.poem' (did you mean 'loss.poems'?)")
         self.fails(2, ("check", *words, "model.adapter_field=parts"),
                    "[data.train] has no field 'parts'; it has: x, label, adapter")

@@ -1,5 +1,5 @@
-// Adapters that samples choose: each has losses, metrics, gradients' norm, rate and number of updates
-// as if it trained alone, whatever the mix of a batch, on every kind of grid.
+// Adapters that samples choose: each has losses, metrics, gradients' norm, rate and number of
+// updates as if it trained alone, whatever the mix of a batch, on every kind of grid.
 #include <array>
 #include <cmath>
 #include <fstream>

@@ -34,7 +34,7 @@ std::pair<Value, Value> hits(const Builder& b, In in, double k) {
   const Value w = samples::label_weights(b, label);
   std::vector<int64_t> column(b.shape(w).dims);
   column.resize(shape.ndim(), 1);
-  // A number beyond the last class is none. Weights come last: what adapters share is computed once.
+  // A number beyond the last class is none. Weights come last: adapters share what is before.
   const Value is_class = b.cast(label, b.shape(w).dtype) < static_cast<double>(shape.last());
   const Value counted = b.reshape(w, column) * b.reshape(is_class, column);
   return {b.sum(hit * counted), b.sum(w)};
