@@ -211,6 +211,7 @@ std::span<const OpDef> layout_ops() {
        .flops = no_flops,
        .precision = PrecisionClass::kFollow,
        .shard = shard_off_axis,
+       .per_sample = along_axes_per_sample,
        .examples = pad_examples},
       {.name = "concat",
        .help = "the inputs one after the other along one axis",

@@ -1,7 +1,6 @@
 // Generation with an adapter per sequence (model.adapter_field).
 #include <plait/adapters.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "tests/unit/host/generating.hpp"
@@ -163,27 +162,6 @@ TEST_CASE("an adapter that a prompt cannot take is said") {
                                      "poems, code, scale") != std::string::npos);
   CHECK(refused(of_one, "poems").code == PLAIT_ERR_CONFIG);
   CHECK(refused(of_one, "poems").text.find("set model.adapter_field") != std::string::npos);
-}
-
-TEST_CASE("to switch to another adapter is to write a number") {
-  const Run run(by_sample("slots = 1\n"));
-  for (const char* name : kNames) teach(run, name);
-  Generator g(run);
-  const auto seconds = [&](const char* a, const char* b) {
-    constexpr int kTimes = 40;
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kTimes; ++i) {
-      plait_prompt p = with(i % 2 ? a : b);
-      p.max_tokens = 1;
-      g.add(beginning(1), p);
-      g.finish();
-    }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kTimes;
-  };
-  seconds("poems", "poems");
-  const double same = seconds("poems", "poems"), other = seconds("poems", "code");
-  MESSAGE("a sequence of one token: " << 1e6 * same << " us, with another adapter each time "
-                                      << 1e6 * other << " us");
 }
 
 TEST_SUITE_END();
