@@ -43,9 +43,9 @@ extern "C" {
  * last prediction or evaluated batch. Rows behind its n samples are padding. */
 #define PLAIT_VIEW_OUTPUT 1u
 /* Results of the last step: "MODEL.loss" (mean over the global batch, as plait_step_result.loss of
- * one model) and "MODEL.grad_norm" (before clipping) are scalars (shape ()); of a metric with
- * train = true, and of one of several losses ("loss.NAME"), the sums of the step that its value is
- * made of (n), as its item defines them. */
+ * one model), "MODEL.grad_norm" and "MODEL.grad_norm.ADAPTER" (before clipping) are scalars (shape
+ * ()); of a metric with train = true, and of one of several losses ("loss.NAME", "loss.ADAPTER"),
+ * the sums of the step that its value is made of (n), as its item defines them. */
 #define PLAIT_VIEW_RESULT 2u
 
 typedef struct plait_view_options {

@@ -124,7 +124,7 @@ std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& mo
       name_entry(entry, "adapter", name, adapter.type, adapter.keys,
                  by_sample && !name.empty() ? of_entry : taken, adapter.name);
       if (by_sample && !name.empty()) taken.push_back(name);
-      check_load(adapter, adapters);
+      if (by_sample) check_load(adapter, adapters);
       adapters.push_back(adapter);
     }
   }

@@ -99,7 +99,7 @@ ValueId Tracer::takes(const config::ModelConfig& model, const std::vector<int64_
     const ValueId is = binary(*graph_, "eq", index, graph_->constant(static_cast<double>(k)));
     sum = sum ? binary(*graph_, "add", sum, is) : is;
   }
-  return sum ? sum : program::filled(*graph_, graph_->shape(index), 0);
+  return sum;
 }
 
 // Whether all samples share a value: it follows from parameters and constants alone.

@@ -70,9 +70,16 @@ PerSampleResult map_per_sample(PerSampleContext& c) {
 
 PerSampleResult along_axes_per_sample(PerSampleContext& c) {
   Attrs attrs = c.attrs;
+  const auto ndim = static_cast<int64_t>(c.ndim(0));
+  const auto outside = [&](int64_t axis) { return axis < 0 || axis >= ndim; };
   for (const char* key : {"axis", "axes", "perm"})
     if (const Attr* a = attrs.find(key)) {
       Attr moved = *a;
+      if (key == std::string_view("axis")
+              ? outside(moved.i)
+              : std::any_of(moved.ints.begin(), moved.ints.end(), outside))
+        return {.refused = "a parameter has " + std::to_string(ndim) + " axes, and `" + key +
+                           "` names another"};
       ++moved.i;
       for (int64_t& axis : moved.ints) ++axis;
       if (key == std::string_view("perm")) moved.ints.insert(moved.ints.begin(), 0);

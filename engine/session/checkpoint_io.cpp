@@ -109,12 +109,13 @@ Extra parse_extra(const plan::Plan& plan, const std::string& extra, int64_t step
     return v ? v->text : std::string();
   };
   const auto real = [&](const char* key) { return std::strtod(text(key).c_str(), nullptr); };
-  // An adapter that is new since then has made none.
+  const int64_t updates = number("updates", step);
+  // One that was alone in its run, or took all of its samples, made the updates of the run.
   std::vector<int64_t> of_adapters;
   for (const std::string& key : keys_of_adapters(plan))
-    of_adapters.push_back(number(key.c_str(), 0));
+    of_adapters.push_back(number(key.c_str(), updates));
   return {std::move(of_adapters),
-          number("updates", step),
+          updates,
           number("tokens", -1),
           number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),

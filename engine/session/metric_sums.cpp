@@ -61,7 +61,7 @@ void MetricSums::add(const HostBuffer& results, bool begins, bool counts) {
     const plan::GradientNorm& norm = *norms_[i].of;
     const bool active = norm.weights.empty() || results.get(norm.active) > 0;
     values_[plan_.train_metrics.size() + i].value =
-        active ? results.get(norm.norm) : std::numeric_limits<double>::quiet_NaN();
+        counts && active ? results.get(norm.norm) : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

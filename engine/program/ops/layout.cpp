@@ -122,6 +122,9 @@ PerSampleResult reshape_per_sample(PerSampleContext& c) {
 // What all samples share is repeated for each value of the stack.
 PerSampleResult concat_per_sample(PerSampleContext& c) {
   if (c.has_rows()) return {.refused = "it would put them beside rows of samples"};
+  const int64_t axis = c.attrs.integer("axis", 0);
+  if (axis < 0 || axis >= static_cast<int64_t>(c.ndim(0)))
+    return {.refused = "a parameter has no axis " + std::to_string(axis)};
   std::vector<ValueId> stacks;
   for (size_t i = 0; i < c.in.size(); ++i) {
     ValueId v = c.in[i].value;
@@ -134,8 +137,7 @@ PerSampleResult concat_per_sample(PerSampleContext& c) {
     }
     stacks.push_back(v);
   }
-  return {c.g.apply1("concat", std::move(stacks), {attr("axis", c.attrs.integer("axis", 0) + 1)}),
-          true};
+  return {c.g.apply1("concat", std::move(stacks), {attr("axis", axis + 1)}), true};
 }
 
 std::vector<OpExample> reshape_examples() {

@@ -277,6 +277,12 @@ TEST_CASE("what cannot be computed is refused with the op and the reason") {
         "[model.fc] rms_norm" + head + "it has no rule for them");
   CHECK(refusal("concat", {0, 1}, {}) ==
         "[model.fc] concat" + head + "it would put them beside rows of samples");
+  // The axis in front of the first is that of the adapters.
+  const int64_t before = -1;
+  CHECK(refusal("slice", {1}, {attr("axis", before), attr("stop", int64_t{1})}) ==
+        "[model.fc] slice" + head + "a parameter has 2 axes, and `axis` names another");
+  CHECK(refusal("concat", {1, 1}, {attr("axis", before)}) ==
+        "[model.fc] concat" + head + "a parameter has no axis -1");
   CHECK(refusal("gather", {2, 1}, {}) ==
         "[model.fc] gather" + head +
             "it looks up rows of the samples in tables of their own, nothing else");
