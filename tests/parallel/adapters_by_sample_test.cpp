@@ -75,6 +75,9 @@ const std::vector<std::pair<std::vector<std::string>, std::string>> kEntries{
      "ids = [9, 10, 11, 3, 40]\n"},
     {{"chat"}, "type = \"lora\"\nmatch = [\"model.ids.weight\"]\nrank = 2\n"},
     {{"chat"}, "type = \"dora\"\nmatch = [\"*.mlp.gate.weight\"]\nrank = 2\n"},
+    {{"poems"}, "type = \"pissa\"\nmatch = [\"*.mlp.gate.weight\"]\nrank = 2\n"},
+    {{"code"}, "type = \"soft_prompt\"\nmatch = [\"model.ids\"]\nn_tokens = 2\n"},
+    {{"code"}, "type = \"prefix\"\nmatch = [\"*.mlp.gate.weight\"]\nn_tokens = 2\n"},
     {{"chat"}, "type = \"vera\"\nmatch = [\"model.head.weight\"]\nrank = 8\n"},
 };
 const std::vector<std::string> kNames{"poems", "code", "chat"};
@@ -106,9 +109,10 @@ const std::vector<std::string> kBySample{"model.adapter_field=adapter"};
 bool is_of(const std::string& parameter, const std::string& adapter) {
   return parameter.find("." + adapter + ".") != std::string::npos;
 }
-// VeRA's matrices stay as they are drawn.
+// VeRA's matrices stay as they are drawn, and what PiSSA subtracts stays as it begins.
 bool is_trained(const std::string& parameter) {
   const bool vera = parameter.find("model.head.weight.chat.") != std::string::npos;
+  if (parameter.ends_with(".initial_a") || parameter.ends_with(".initial_b")) return false;
   return (is_of(parameter, "poems") || is_of(parameter, "code") || is_of(parameter, "chat")) &&
          !(vera && (parameter.ends_with(".a") || parameter.ends_with(".project")));
 }

@@ -247,7 +247,7 @@ class Blend {
     hash(&n, sizeof n);
     for (const HostDataset& part : parts_)
       hash(&part.info().fingerprint, sizeof part.info().fingerprint);
-    hash(part_field_.data(), part_field_.size());
+    if (!part_field_.empty()) hash(part_field_.data(), part_field_.size());
   }
 
   std::vector<HostDataset> parts_;

@@ -104,15 +104,34 @@ class AdapterWriter {
             "adapter '" + name + "' is " + type +
             ", which is not written as a file of the library; lora, dora, ia3 and soft_prompt are" +
             (all.size() > 1 ? kChoose : ""));
+      if (type != type_ && name == chosen_[0]->at("name"))
+        refuse("adapter '" + name + "' has entries of the types " + type_ + " and " + type +
+               ", which do not fit into one file");
       if (type != type_)
         refuse("adapters '" + chosen_[0]->at("name").get<std::string>() + "' (" + type_ +
                ") and '" + name + "' (" + type + ") do not fit into one file" + kChoose);
     }
+    check_equal_entries();
     if (!model_.at("train").empty())
       refuse(
           "the model trains parameters of its own as well (train = " + model_.at("train").dump() +
           "), which a file of adapters does not hold; export all tensors without a format, to a "
           "safetensors file");
+  }
+
+  // Several entries of one name are one adapter: which of them a target belongs to is not told.
+  void check_equal_entries() const {
+    const auto options_of = [](const json& adapter) {
+      json options = adapter.at("options");
+      for (const char* of_shapes : {"rank", "rank_pattern"}) options.erase(of_shapes);
+      return options;
+    };
+    for (const json* adapter : chosen_)
+      if (const json* first = chosen(adapter->at("name"));
+          first != adapter && options_of(*first) != options_of(*adapter))
+        refuse("adapter '" + adapter->at("name").get<std::string>() +
+               "' has entries with other options, " + options_of(*first).dump() + " and " +
+               options_of(*adapter).dump() + ", and which target has which is not known");
   }
 
   // Sorts the parameters of the chosen adapters to the modules; the others are left out.

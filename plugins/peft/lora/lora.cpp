@@ -26,8 +26,8 @@ PLAIT_PLUGIN("peft-lora", "0.1.0", "Apache-2.0", "Low-rank changes of weights") 
       peft<wrap, merge>("lora", "adds a product of two small matrices to a weight",
                         PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP, low_rank::kOptions);
   static const auto dora = dora::item();
-  host.add(lora);
   static const auto pissa = pissa::item();
+  host.add(lora);
   host.add(dora);
   host.add(pissa);
   orthogonal_rows::add(host);
