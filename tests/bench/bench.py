@@ -34,6 +34,7 @@ FIGURES = {
     "language-start": measure_language.startup,
     "language-ranks": measure_language.two_ranks,
     "adapters": measure_adapters.adapters,
+    "nf4-loss": measure_adapters.nf4_loss,
     "tokenizing": measure_tokenizing.tokenizing,
     "generation": measure_generate.generation,
     "comm": measure_comm.comm,

@@ -31,12 +31,17 @@ def flops(m):
 
 
 def token_file(bench, vocabulary):
-    """Random tokens in Megatron's format: one document."""
+    """Random tokens."""
     path = bench.build / "bench" / f"tokens_{vocabulary}"
     if not path.with_suffix(".idx").exists():
-        ids = array.array("H", random.Random(1).choices(range(vocabulary), k=TOKENS))
-        path.with_suffix(".bin").write_bytes(ids.tobytes())
-        path.with_suffix(".idx").write_bytes(b"MMIDIDX\0\0" + struct.pack("<QBQQiqqq", 1, 8, 1, 2, TOKENS, 0, 0, 1))
+        write_ids(path, random.Random(1).choices(range(vocabulary), k=TOKENS))
+    return path.with_suffix(".bin")
+
+
+def write_ids(path, ids):
+    """Token ids below 65,536 in Megatron's format: one document. Returns the path of the .bin."""
+    path.with_suffix(".bin").write_bytes(array.array("H", ids).tobytes())
+    path.with_suffix(".idx").write_bytes(b"MMIDIDX\0\0" + struct.pack("<QBQQiqqq", 1, 8, 1, 2, len(ids), 0, 0, 1))
     return path.with_suffix(".bin")
 
 
