@@ -19,6 +19,7 @@ MATCH = 'match=["model.h*.attn.*.weight", "model.h*.mlp.*.weight"]'
 SPEED, MEMORY = 1.2, 0.6  # of the peer's best and least
 FROZEN = {"f32": "master", "bf16": "compute"}
 MANY, MANY_BATCH, MANY_SPEED = 8, 8, 0.9  # adapters in one pass, samples of a step, tokens/s of those of one adapter
+SWITCH = 1.0  # ms
 NF4_BYTES, NF4_LOSS = 0.56, 0.01  # bytes of a frozen element of a product; difference of the loss, of that beside f32
 NF4_STEPS, BASE_STEPS, LAST = 200, 60, 20  # of the adapter; of the base before; whose losses are averaged
 
@@ -34,6 +35,7 @@ def adapters(bench):
             beside_peft(bench, dtype)
         for dtype in FROZEN:
             many(bench, dtype)
+        switching(bench)
     finally:
         bench.rounds = kept
 
@@ -93,6 +95,17 @@ def many(bench, dtype):
     bench.row(f"{label}: frozen parameters", same / MIB, "MiB", "one adapter", frozen / MIB, None, "equal", same == frozen)
     bench.row(f"{label}: what is trained", of_many / MIB, "MiB", f"{MANY} x one adapter", MANY * of_one / MIB, None, "equal",
               of_many == MANY * of_one)
+
+
+def switching(bench):
+    """A slot takes another adapter with each sequence, beside the same one each time."""
+    command = [bench.program("generate"), bench.experiment("gpt2_124m"), "--mode", "switch", "--steps", 10 if bench.quick else 100]
+    names = lora(', names=["a0", "a1"]')
+    (run,) = bench.once([*command, "generate.slots=1", "generate.only=true", "model.adapter_field=adapter", names])
+    bench.details["switching"] = run
+    more = 1e3 * (run["other_s"] - run["same_s"])
+    bench.at_most("GPT-2 124M, a sequence of one token: another adapter than before", more, "ms more", SWITCH, "the same adapter, ms",
+                  1e3 * run["same_s"])
 
 
 def persistent(bench, experiment, *settings):

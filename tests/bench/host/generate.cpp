@@ -1,9 +1,13 @@
 // Generation: a prompt of 256 ids in every slot, then --steps tokens each. Prints one JSON line:
 // the time to the first token, tokens per second behind it, and the bytes that a token reads at
 // least: all parameters, or their numbers of 8 bits.
+//   --mode switch  sequences of one token behind one id in one slot, --steps of each: with adapter
+//   "a0" each time, and with "a0" and "a1" in turn; prints the median time of both
 #include <plait/generate.hpp>
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 #include "common.hpp"
 
@@ -15,6 +19,34 @@ std::vector<int32_t> prompt_of(int number) {
   std::vector<int32_t> ids;
   for (int i = 0; i < kPrompt; ++i) ids.push_back((i * 37 + number * 11) % 1000);
   return ids;
+}
+
+// Both take turns, so that what disturbs the machine disturbs both.
+void time_switch(plait::Generator& generator, int times) {
+  const int32_t id = 7;
+  const char* last = "a0";
+  const auto sequence = [&](const char* adapter) {
+    plait_prompt prompt{};
+    prompt.max_tokens = 1;
+    prompt.adapter = last = adapter;
+    const double start = bench::now();
+    generator.add(std::span<const int32_t>(&id, 1), prompt);
+    while (generator.step([](const plait_token&) { return true; }) > 0) {
+    }
+    return bench::now() - start;
+  };
+  for (int i = 0; i < 4; ++i) sequence("a0");
+  std::vector<double> same, other;
+  for (int i = 0; i < times; ++i) {
+    same.push_back(sequence(last));
+    other.push_back(sequence(i % 2 == 0 ? "a1" : "a0"));
+  }
+  const auto median = [](std::vector<double>& all) {
+    std::nth_element(all.begin(), all.begin() + static_cast<long>(all.size() / 2), all.end());
+    return all[all.size() / 2];
+  };
+  std::printf(R"({"same_s": %.6f, "other_s": %.6f})", median(same), median(other));
+  std::putchar('\n');
 }
 
 }  // namespace
@@ -32,6 +64,7 @@ int main(int count, char** values) {
         plait::Experiment::read(engine, a.experiment, a.overrides).describe());
     const int slots = std::max(1, values_of.at("generate.slots").at("value").template get<int>());
     plait::Generator generator(session);
+    if (a.mode == "switch") return time_switch(generator, a.steps);
     plait_prompt like{};
     like.max_tokens = a.steps + 1;
     const auto nothing = [](const plait_token&) { return true; };
