@@ -56,7 +56,7 @@ class Binder {
     values(set, {"paths"});
     std::vector<std::string> paths;
     for (const std::string& one : experiment_.plugins.paths)
-      paths.push_back(toml_text(join_path(experiment_.folder, one)));
+      paths.push_back(toml_text(rooted_path(join_path(experiment_.folder, one))));
     out_ +=
         option_comment(*section(path).options.find("paths")) + "paths = [" + join(paths) + "]\n";
   }

@@ -18,8 +18,11 @@ void write_value(JsonWriter& json, const OptionValue& value);
 
 // The complete experiment as TOML with every default written out and each key below a comment with
 // its help, type, range and unit. Reading the text gives the same experiment. absolute_paths: write
-// paths as resolved, for a copy stored elsewhere.
+// paths from the root where they were found, for a copy stored elsewhere.
 std::string bind(const Experiment& experiment, const Catalog& catalog, bool absolute_paths = false);
+
+// A path as it is called from any folder; unchanged if it begins at the root.
+std::string rooted_path(const std::string& path);
 
 // Every value with its origin: {"run.seed": {"value": 42, "origin": "default"}, ...}. "key" is its
 // path in the file, where that is not the one that bind() writes: "loss.type".

@@ -1,7 +1,10 @@
 // Writes checked options as TOML.
 #include <algorithm>
+#include <filesystem>
 
+#include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/bind.hpp"
 #include "engine/config/experiment.hpp"
 #include "engine/config/option_set.hpp"
 
@@ -16,7 +19,21 @@ std::string item_toml(const ItemConfig& item, bool absolute_path) {
   return "{" + join(parts) + "}";
 }
 
+// A path in a text that is stored elsewhere: one that was found, from the root; another as written.
+std::string stored_path(const std::string& resolved, const std::string& given) {
+  return resolved == given ? given : rooted_path(resolved);
+}
+
 }  // namespace
+
+std::string rooted_path(const std::string& path) {
+  std::error_code reason;
+  const std::string here = std::filesystem::current_path(reason).string();
+  if (reason) return path;
+  size_t at = 0;
+  while (path.compare(at, 2, "./") == 0) at += 2;
+  return path == "." ? here : join_path(here, path.substr(at));
+}
 
 std::string value_toml(const OptionValue& value, bool absolute_path) {
   std::vector<std::string> parts;
@@ -28,7 +45,8 @@ std::string value_toml(const OptionValue& value, bool absolute_path) {
     case PLAIT_OPT_REAL:
       return toml_real(value.real);
     case PLAIT_OPT_PATH:
-      return toml_text(absolute_path ? value.text : value.given_text);
+      return toml_text(absolute_path ? stored_path(value.text, value.given_text)
+                                     : value.given_text);
     case PLAIT_OPT_INTS:
       for (const int64_t one : value.integers) parts.push_back(std::to_string(one));
       return "[" + join(parts) + "]";
@@ -39,8 +57,9 @@ std::string value_toml(const OptionValue& value, bool absolute_path) {
       for (const std::string& one : value.texts) parts.push_back(toml_text(one));
       return "[" + join(parts) + "]";
     case PLAIT_OPT_PATHS:
-      for (const std::string& one : absolute_path ? value.texts : value.given_texts)
-        parts.push_back(toml_text(one));
+      for (size_t i = 0; i < value.texts.size(); ++i)
+        parts.push_back(toml_text(absolute_path ? stored_path(value.texts[i], value.given_texts[i])
+                                                : value.given_texts[i]));
       return "[" + join(parts) + "]";
     case PLAIT_OPT_ITEM:
       return value.items.empty() ? "{}" : item_toml(*value.items[0], absolute_path);

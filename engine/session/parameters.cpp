@@ -87,7 +87,8 @@ void Parameters::load_checkpoint(const WeightSource& source) {
   for (const checkpoint::TensorRecord& t : from->tensors())
     if (checkpoint::is_parameter(t)) names.push_back(t.name);
   Conversions conversions;
-  for (const auto& [p, name] : tensors_of(source, c_.plan, names, from->state().bases, log_)) {
+  for (const auto& [p, name] :
+       tensors_of(source, c_.plan, names, from->state().bases, log_, initial_)) {
     if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
     conversions.add(from->find(name)->dtype, p->shape.dtype);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, *p)) {
@@ -110,13 +111,19 @@ void Parameters::load_weights(const WeightSource& from) {
     bases_.read(from.model, c_.files.real_path(from.path),
                 checkpoint::hash_of_files(weights, from.model.load_names));
   Conversions conversions;
-  for (const auto& [p, name] : tensors_of(from, c_.plan, weights.names(), {}, log_)) {
+  for (const auto& [p, name] : tensors_of(from, c_.plan, weights.names(), {}, log_, initial_)) {
     if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
     const checkpoint::Weights::Place place = weights.find(name);
     load_tensor(*p, place, from);
     conversions.add(place.entry->dtype, p->shape.dtype);
   }
   if (log_) conversions.log(*log_, from.path);
+}
+
+void Parameters::tell_initial() {
+  if (log_)
+    for (const std::string& line : initial_) log_->info(line);
+  initial_.clear();
 }
 
 void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,

@@ -34,6 +34,12 @@ class Parameters {
   bool loaded(const std::string& model, const std::string& adapter) const {
     return loaded_.contains({model, adapter});
   }
+  // Once, before they are used: which adapters have their initial values.
+  void before_use() {
+    if (!initial_.empty()) tell_initial();
+  }
+  // A checkpoint gives the values.
+  void forget_initial() { initial_.clear(); }
   const plan::Parameter& find(const std::string& name) const;  // throws with the nearest name
   // All of a parameter, on every rank; bytes: its size. Errors: PLAIT_ERR_INVALID for another size.
   void read(const std::string& name, void* data, uint64_t bytes);
@@ -42,6 +48,7 @@ class Parameters {
  private:
   void load_weights(const WeightSource& from);
   void load_checkpoint(const WeightSource& from);
+  void tell_initial();
   void load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& place,
                    const WeightSource& from);
   // zero: the memory is zero already.
@@ -52,6 +59,7 @@ class Parameters {
   BaseWeights& bases_;
   Log* log_;                                              // of rank 0; NULL on the others
   std::set<std::pair<std::string, std::string>> loaded_;  // adapters: model and name
+  std::vector<std::string> initial_;  // lines of those that keep their initial values
 };
 
 }  // namespace plait::session

@@ -26,7 +26,8 @@ void compare_contents(SessionContext& c) {
 }
 
 // Opens the run directory and the checkpoint to resume from, as the settings say.
-std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
+std::unique_ptr<checkpoint::Checkpoint> open_files(SessionParts& parts) {
+  SessionContext& c = parts.context;
   Resume mode = c.settings.resume;
   if (mode == Resume::kConfig) {
     const std::string& text = c.plan.experiment.run.resume;
@@ -53,7 +54,10 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionContext& c) {
                    "'; start without resume, or name the run directory");
   // Before the run directory takes the settings of this process: one that cannot continue leaves it
   // as it is.
-  if (found) check_compatibility(c.plan, *found, false);
+  if (found) {
+    check_compatibility(c.plan, *found, false);
+    parts.bases.check(*found);
+  }
   if (!c.settings.no_files)
     c.run_files = std::make_unique<RunFiles>(c.plan, c.settings, c.files, c.log);
   return found;
@@ -76,7 +80,7 @@ void open_rank_metrics(SessionContext& c, const std::string& folder) {
 void resume(SessionParts& parts) {
   SessionContext& c = parts.context;
   std::unique_ptr<checkpoint::Checkpoint> found;
-  if (c.ranks.is_leader()) found = open_files(c);
+  if (c.ranks.is_leader()) found = open_files(parts);
   const std::string folder =
       c.ranks.broadcast(c.run_files ? c.files.real_path(c.run_files->dir().path()) : "");
   c.keeps_files = !folder.empty();
@@ -93,6 +97,7 @@ void resume(SessionParts& parts) {
   }
   if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
   parts.checkpoints.restore(*found);
+  parts.parameters.forget_initial();
   c.state.resumed_from = path;
   c.resume_metrics();
 }
@@ -128,23 +133,28 @@ Session::~Session() {
 }
 
 StepResult Session::step() {
+  parts_->parameters.before_use();
   parts_->adapters.check_not_kept("step");
   return parts_->steps.step();
 }
 StepResult Session::step(const std::vector<HostField>& fields) {
+  parts_->parameters.before_use();
   parts_->adapters.check_not_kept("step");
   return parts_->steps.step(fields);
 }
 StepResult Session::run() {
+  parts_->parameters.before_use();
   parts_->adapters.check_not_kept("run");
   parts_->adapters.check_base("run");
   return Trainer(*parts_).run();
 }
 
 Evaluation Session::evaluate(const std::string& dataset, int64_t max_batches) {
+  parts_->parameters.before_use();
   return parts_->evaluator.evaluate(dataset, max_batches);
 }
 void Session::predict(const std::vector<HostField>& fields, const std::vector<Prediction>& values) {
+  parts_->parameters.before_use();
   parts_->evaluator.predict(fields, values);
 }
 bool Session::any_rank(bool own) {
@@ -153,6 +163,7 @@ bool Session::any_rank(bool own) {
   return c.on_all_ranks("any_rank()", [&] { return c.on_any_rank(own); });
 }
 TokenRunner& Session::token_runner() {
+  parts_->parameters.before_use();
   if (!parts_->tokens)
     fail_config(
         "[session] the plan does not generate: generate.slots is 0; set it to the number of "
@@ -166,24 +177,29 @@ Profile Session::profile(const ProfileSettings& settings) {
 void Session::cancel() { parts_->context.cancelled.store(true, std::memory_order_relaxed); }
 
 std::string Session::save(const std::string& path) {
+  parts_->parameters.before_use();
   parts_->adapters.check_base("save");
   return parts_->checkpoints.save(path);
 }
 std::string Session::save_model(const std::string& folder, const std::string& experiment) {
+  parts_->parameters.before_use();
   return parts_->checkpoints.save_model(folder, experiment);
 }
 void Session::load(const std::string& path) {
   parts_->adapters.drop();
   parts_->checkpoints.load(path);
+  parts_->parameters.forget_initial();
   parts_->evaluator.forget();
 }
 void Session::load_parameters(const std::string& path) {
   parts_->adapters.drop();
   parts_->checkpoints.load_parameters(path);
+  parts_->parameters.forget_initial();
   parts_->evaluator.forget();
 }
 
 void Session::merge(bool keep) {
+  parts_->parameters.before_use();
   parts_->adapters.merge(keep);
   parts_->evaluator.forget();
 }

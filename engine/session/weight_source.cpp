@@ -46,7 +46,7 @@ class Assignment {
         known_(names.begin(), names.end()),
         bases_(bases) {}
 
-  std::vector<GivenTensor> run(Log* log) {
+  std::vector<GivenTensor> run(Log* log, std::vector<std::string>& initial) {
     for (const plan::Parameter& p : plan_.parameters)
       if (source_.gives(p)) assign(p);
     if (!missing_.empty()) fail_missing();
@@ -55,6 +55,10 @@ class Assignment {
     check_patterns();
     check_unexpected();
     if (log) tell(*log);
+    for (const auto& [adapter, parameters] : without_)
+      initial.push_back(
+          where() + "has nothing of adapter '" + adapter +
+          strf("', which starts with its initial values: %zu parameters", parameters.size()));
     return std::move(given_);
   }
 
@@ -150,9 +154,6 @@ class Assignment {
     if (!allowed_.empty())
       log.info(where() + "lacks " + shortened(names_of(allowed_)) + ": initial values, by " +
                source_.key + "_missing");
-    for (const auto& [adapter, parameters] : without_)
-      log.info(where() + "has nothing of adapter '" + adapter +
-               strf("', which starts with its initial values: %zu parameters", parameters.size()));
   }
 
   const WeightSource& source_;
@@ -190,8 +191,9 @@ const std::vector<std::string>& WeightSource::may_be_unexpected() const {
 
 std::vector<GivenTensor> tensors_of(const WeightSource& source, const plan::Plan& plan,
                                     const std::vector<std::string>& names,
-                                    const std::vector<checkpoint::BaseRecord>& bases, Log* log) {
-  return Assignment(source, plan, names, bases).run(log);
+                                    const std::vector<checkpoint::BaseRecord>& bases, Log* log,
+                                    std::vector<std::string>& initial) {
+  return Assignment(source, plan, names, bases).run(log, initial);
 }
 
 }  // namespace plait::session

@@ -31,12 +31,14 @@ struct GivenTensor {
 // The tensors of the parameters that a source gives, in the order of the plan. Parameters that it
 // lacks and may lack are left out: those of load_missing, and all of an adapter.
 // names: of its tensors; bases: of a checkpoint, empty where it holds all parameters. log: told
-// which parameters keep their initial values; NULL for none.
+// which parameters keep their initial values by load_missing; NULL for none. initial: gets a line
+// for each adapter that starts with its initial values, unless a checkpoint follows.
 // Errors: PLAIT_ERR_DATA for parameters that it lacks and tensors that no parameter gets, with
 // their names and the keys that allow them; PLAIT_ERR_CONFIG for a pattern of load_unexpected that
 // matches no tensor.
 std::vector<GivenTensor> tensors_of(const WeightSource& source, const plan::Plan& plan,
                                     const std::vector<std::string>& names,
-                                    const std::vector<checkpoint::BaseRecord>& bases, Log* log);
+                                    const std::vector<checkpoint::BaseRecord>& bases, Log* log,
+                                    std::vector<std::string>& initial);
 
 }  // namespace plait::session

@@ -114,14 +114,44 @@ class Adapters(RankCase):
         self.expect(0, "check", "tuned")
         shutil.rmtree(self.folder / "base")
         said = self.fails(2, ("check", "tuned"), "tuned/run.toml:",
-                          "model.load names './base', which does not exist").out
+                          f"model.load names '{self.folder}/base', which does not exist").out
         self.assertIn(": model.load: ", said)
+
+    def test_a_refused_resume_leaves_the_run_as_it_was(self):
+        for seed in (1, 2):
+            self.expect(0, "run", "t.toml", "--run-dir", f"base{seed}", "-q", "run.steps=1",
+                        f"run.seed={seed}")
+        self.expect(0, "run", "lora.toml", "model.load=base1", "--run-dir", "tuned", "-q",
+                    "run.steps=2", "checkpoint.save=trained")
+        before = {path.name: path.read_bytes() for path in (self.folder / "tuned").glob("run*")}
+        self.fails(2, ("run", "lora.toml", "model.load=base2", "--run-dir", "tuned", "--resume",
+                       "must", "run.steps=3", "checkpoint.save=trained"), "other weights")
+        after = {path.name: path.read_bytes() for path in (self.folder / "tuned").glob("run*")}
+        self.assertEqual(after, before)
+        self.expect(0, "merge", "tuned", "--to", "alone")
+
+    def test_a_run_is_used_from_any_folder(self):
+        self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=1")
+        self.expect(0, "run", "lora.toml", "model.load=base", "--run-dir", "tuned", "-q",
+                    "run.steps=2", "checkpoint.save=trained")
+        here = self.expect(0, "eval", "tuned", "--json").records[-1]
+        tuned, scratch = self.folder / "tuned", self.folder
+        self.folder = scratch / "own"
+        try:
+            there = self.expect(0, "eval", tuned, "--json").records[-1]
+        finally:
+            self.folder = scratch
+        self.assertEqual(there["loss"], here["loss"])
 
     def test_starts_beside_weights_of_the_model_alone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=5")
         out = self.said("run", "lora.toml", "model.load=base", "--run-dir", "tuned", "run.steps=5")
         self.assertIn("has nothing of adapter 'lora', which starts with its initial values: 4 para",
                       out)
+        # Nor of one whose values a checkpoint gives next.
+        for words in (("eval", "tuned"), ("merge", "tuned", "--to", "alone"),
+                      ("run", "tuned", "--run-dir", "tuned", "--resume", "must", "run.steps=6")):
+            self.assertNotIn("has nothing of adapter", self.said(*words))
         # Nothing is said where all is there; a part of an adapter is no start.
         out = self.said("run", "lora.toml", "model.load=tuned", "run.steps=1")
         self.assertNotIn("adapter", out)
