@@ -4,11 +4,17 @@
 
 namespace plait::cli {
 
-std::string checkpoint_argument(const FileArguments& file, const std::string& given,
-                                const std::string& verb) {
+std::string checkpoint_of(const FileArguments& file, const std::string& given) {
   std::error_code ignored;
   if (!given.empty()) return given;
-  if (std::filesystem::is_directory(file.given + "/ckpt", ignored)) return file.given;
+  const bool has_weights = std::filesystem::is_directory(file.given + "/ckpt", ignored) ||
+                           std::filesystem::exists(file.given + "/MANIFEST.json", ignored);
+  return has_weights ? file.given : "";
+}
+
+std::string checkpoint_argument(const FileArguments& file, const std::string& given,
+                                const std::string& verb) {
+  if (std::string own = checkpoint_of(file, given); !own.empty()) return own;
   throw CliError(kUsage, "[cli] plait " + verb +
                              " needs --checkpoint DIR: a checkpoint, RUN/ckpt/best, or a run "
                              "directory; or a run directory as FILE; see plait " +

@@ -62,7 +62,8 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
       *state, PLAIT_KIND_FORMAT, text_argument(o.format, o.format_size, "format"), "format");
   if (o.dtype == 0) types = format::types_of_source(state->files, model, from, state->log);
   format::Description made =
-      format::Format(item, shared_registry(state)).write(format::model_json(model, from, types));
+      format::Format(item, shared_registry(state))
+          .write(format::model_json(model, o.experiment->experiment.tokenizer, from, types));
   check_complete(from, made.map, model.name);
   return {checkpoint::export_by_map(from, made.map, model.name, types), std::move(made.files),
           made.map.weights};

@@ -196,6 +196,14 @@ uint32_t main_dtype(const checkpoint::Checkpoint& from, const std::string& prefi
   return most;
 }
 
+// The file that a tokenizer is read from; "" if it is none of a file.
+std::string file_of(const std::optional<config::ItemConfig>& tokenizer) {
+  if (tokenizer)
+    for (const config::OptionValue& value : tokenizer->options.values())
+      if (value.declared->type == PLAIT_OPT_PATH) return value.text;
+  return "";
+}
+
 }  // namespace
 
 checkpoint::WrittenTypes types_of_source(FileSystem& files, const config::ModelConfig& model,
@@ -221,14 +229,16 @@ checkpoint::WrittenTypes types_of_source(FileSystem& files, const config::ModelC
   return types;
 }
 
-std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
-                       const checkpoint::WrittenTypes& types) {
+std::string model_json(const config::ModelConfig& model,
+                       const std::optional<config::ItemConfig>& tokenizer,
+                       const checkpoint::Checkpoint& from, const checkpoint::WrittenTypes& types) {
   const std::string prefix = model.name + ".";
   const auto without_prefix = [&](const std::string& name) {
     return starts_with(name, prefix) ? name.substr(prefix.size()) : name;
   };
   JsonWriter w;
   w.object().field("schema", 1).field("name", model.name).field("load", model.load);
+  w.field("tokenizer", file_of(tokenizer));
   w.field("dtype", kit::dtype_name(main_dtype(from, prefix, types))).key("layers").array();
   for (const config::LayerConfig& layer : model.layers) {
     w.object().field("type", layer.type).field("name", layer.name);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,9 +48,10 @@ class Format {
 checkpoint::WrittenTypes types_of_source(FileSystem& files, const config::ModelConfig& model,
                                          const checkpoint::Checkpoint& from, Log& log);
 
-// The model of a checkpoint as write() takes it.
-std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
-                       const checkpoint::WrittenTypes& types);
+// The model of a checkpoint as write() takes it. tokenizer: that of the experiment, if it has one.
+std::string model_json(const config::ModelConfig& model,
+                       const std::optional<config::ItemConfig>& tokenizer,
+                       const checkpoint::Checkpoint& from, const checkpoint::WrittenTypes& types);
 
 struct Imported {
   std::vector<std::string> files;  // paths

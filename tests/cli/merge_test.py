@@ -58,6 +58,15 @@ class Merge(RankCase):
         self.expect(0, "run", "lora.toml", "model.load=new/alone", "run.steps=1", "--run-dir", "more")
         self.assertFalse(list(self.folder.glob("new/.*")))
 
+    def test_names_a_command_that_works(self):
+        self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=1")
+        self.assertIn("for instance: plait eval alone", self.expect(0, "merge", "run", "--to", "alone").out)
+        self.write("no-eval.toml", (TINY + ADAPTERS).replace("[data.eval]", "[data.other]"))
+        self.expect(0, "run", "no-eval.toml", "--run-dir", "second", "-q", "run.steps=1")
+        told = self.expect(0, "merge", "second", "--to", "two").out
+        self.assertIn("for instance: plait export two model.safetensors", told)
+        self.expect(0, "export", "two", "model.safetensors")
+
     def test_of_a_checkpoint_that_needs_its_base(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=2")
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=20",

@@ -8,6 +8,7 @@ from support import ROOT, TINY, RankCase
 
 GOLDEN = ROOT / "tests/golden"
 TEXT = "it is a truth that an adapter in possession of a base must be in want of a run. " * 10
+TOKENIZER = json.dumps({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})
 LORA = """
 [[model.adapters]]
 type = "lora"
@@ -58,7 +59,9 @@ class Files(RankCase):
         trained = self.generated("in/experiment.toml", "--checkpoint", "run")
         self.assertNotEqual(trained, ids)
         self.assertEqual(self.generated("again/experiment.toml"), trained)
-        self.fails(3, ("export", "hf", "run", "no"), "the model has adapters", "plait export peft")
+        self.assertEqual(self.generated("run"), trained)  # not with what it began with
+        self.fails(2, ("export", "hf", "run", "no"), "the model has adapters", "plait merge RUN",
+                   "plait export peft")
         self.assertFalse((self.folder / "no").exists())
 
     def test_a_soft_prompt(self):
@@ -77,6 +80,22 @@ class Files(RankCase):
                          ("PROMPT_TUNING", 4, 32))
         self.expect(0, "import", "peft", "out", "again", "--option", "base=base")
         self.assertEqual(self.generated("again/experiment.toml", ids="0,0,0,0,1,2,3"), trained)
+
+    def test_the_tokenizer_goes_along(self):
+        shutil.copytree(GOLDEN / "hf/gpt2", self.folder / "theirs")
+        self.write("theirs/tokenizer.json", TOKENIZER)
+        self.expect(0, "import", "hf", "theirs", "spoken")
+        done = self.expect(0, "import", "peft", GOLDEN / "peft/gpt2_lora", "in", "--option",
+                           "base=spoken")
+        self.assertNotIn("tokenizer", done.out + done.err)
+        self.assertIn('type = "hf"', (self.folder / "in/experiment.toml").read_text())
+        self.trained("in/experiment.toml")
+        self.assertIn("for instance: plait generate alone --prompt TEXT",
+                      self.expect(0, "merge", "run", "--to", "alone").out)
+        self.expect(0, "export", "hf", "alone", "out")
+        self.assertEqual((self.folder / "out/tokenizer.json").read_text(), TOKENIZER)
+        self.assertNotIn("lora", (self.folder / "out/config.json").read_text())
+        self.fails(2, ("export", "peft", "alone", "no"), "has no adapters")
 
     def test_names(self):
         self.import_peft("gpt2_ia3", "in", "--option", "adapter=poet")

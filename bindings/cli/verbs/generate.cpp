@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/cli/checkpoint_argument.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/tokenizer_argument.hpp"
 #include "bindings/cli/generate/conversation.hpp"
@@ -415,9 +416,10 @@ int Generation::chat(const Session& session, Generator& generator) {
   return kOk;
 }
 
-// The parameters of a checkpoint, unless the experiment names weights itself.
+// The parameters of a checkpoint or of the run that FILE is; else those that the experiment names.
 void Generation::load(Session& session, const Json& values) const {
-  if (!arguments_.checkpoint.empty()) return session.load_parameters(arguments_.checkpoint);
+  const std::string checkpoint = checkpoint_of(arguments_.file, arguments_.checkpoint);
+  if (!checkpoint.empty()) return session.load_parameters(checkpoint);
   const auto model = values.at("generate.model").at("value").get<std::string>();
   for (const auto& [key, value] : values.items()) {
     const bool is_load =
@@ -469,8 +471,11 @@ void add_generate(CLI::App& app, Context& context) {
   const auto option = [&](const char* name, auto& to, const char* help, const char* type) {
     return verb->add_option(name, to, help)->type_name(type)->allow_extra_args(false);
   };
-  option("--checkpoint", a->checkpoint,
-         "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint", "DIR");
+  option(
+      "--checkpoint", a->checkpoint,
+      "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint; default: FILE, if "
+      "that is one of these",
+      "DIR");
   option("--adapter", a->adapter,
          "with model.adapter_field: the adapter that answers; default: the model alone", "NAME");
   const std::array prompts{

@@ -46,11 +46,20 @@ std::string saved_in(const std::string& folder) {
   throw CliError(kFailed, "[merge] nothing was saved in '" + folder + "'");
 }
 
+// A command that works with the merged model. values: of its experiment, by key.
+std::string example_of(const Json& values, const std::string& to) {
+  const auto has = [&](const std::string& key) { return values.contains(key + ".type"); };
+  if (has("data.eval")) return "plait eval " + path_word(to);
+  if (has("tokenizer")) return "plait generate " + path_word(to) + " --prompt TEXT";
+  return "plait export " + path_word(to) + " model.safetensors";
+}
+
 void stop_if(const StopRequest& stop) {
   if (stop.asked()) throw CliError(kInterrupted, "[merge] stopped on request; nothing was written");
 }
 
-int merge_into(Context& context, const std::string& from, const std::string& to, const Plan& plan) {
+int merge_into(Context& context, const std::string& from, const std::string& to, const Plan& plan,
+               const Json& values) {
   const StopRequest stop;
   NewFolder folder("merge", to);
   SessionSettings settings;
@@ -71,10 +80,9 @@ int merge_into(Context& context, const std::string& from, const std::string& to,
   const auto step = described.at("step").get<int64_t>();
   context.terminal.record(Json{{"schema", 1}, {"run", to}, {"checkpoint", place}, {"step", step}});
   context.terminal.line(place);
-  context.terminal.line(
-      strf("the model of step %lld, its adapters merged; for instance: plait eval ",
-           static_cast<long long>(step)) +
-      path_word(to));
+  context.terminal.line(strf("the model of step %lld, its adapters merged; for instance: ",
+                             static_cast<long long>(step)) +
+                        example_of(values, to));
   return kOk;
 }
 
@@ -82,10 +90,11 @@ int run_merge(Context& context, const MergeArguments& arguments) {
   const std::string from = source_of(arguments);
   const NewFolder unused("merge", arguments.to);  // before the work
   RankedCommand command;
-  command.inspect = [](const Experiment&) {};
+  Json values;
+  command.inspect = [&](const Experiment& of) { values = Json::parse(of.describe()); };
   command.saves = false;
   command.work = [&](const Plan& plan, const RankInfo&) {
-    return merge_into(context, from, arguments.to, plan);
+    return merge_into(context, from, arguments.to, plan, values);
   };
   return in_one_process(context, arguments.file, command);
 }

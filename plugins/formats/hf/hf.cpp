@@ -99,22 +99,27 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
   });
 }
 
-// The folder with the files that an exported model keeps; "" if there is none.
+// The folder with the files that an exported model keeps; "" if there is none. A model that was
+// merged has no weights to load; its tokenizer is that of its base.
 std::string folder_like(std::string given, const nlohmann::json& model) {
   if (!given.empty()) return given;
-  const fs::path load = fs::path(model.at("load").get<std::string>());
-  std::error_code ignored;
-  const fs::path folder = fs::is_directory(load, ignored) ? load : load.parent_path();
-  return !load.empty() && fs::is_regular_file(folder / "config.json", ignored) ? folder.string()
-                                                                               : "";
+  for (const char* key : {"load", "tokenizer"}) {
+    const fs::path path = fs::path(model.at(key).get<std::string>());
+    std::error_code ignored;
+    const fs::path folder = fs::is_directory(path, ignored) ? path : path.parent_path();
+    if (!path.empty() && fs::is_regular_file(folder / "config.json", ignored))
+      return folder.string();
+  }
+  return "";
 }
 
 void write(const Options& options, std::string_view text, const FormatOutput& out) {
   const nlohmann::json description = nlohmann::json::parse(text);
   if (!description.at("adapters").empty())
-    fail(PLAIT_ERR_UNIMPLEMENTED,
-         "[format.hf] the model has adapters, which this format does not hold; plait export peft "
-         "writes them as the library PEFT does");
+    fail(PLAIT_ERR_CONFIG,
+         "[format.hf] the model has adapters, which this format does not hold; merge them first: "
+         "plait merge RUN --to DIR, and export DIR; or write them alone as the library PEFT does: "
+         "plait export peft");
   const std::string like = folder_like(std::string(options.text("like")), description);
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
   std::string family(options.text("family"));
@@ -149,7 +154,7 @@ void read_peft(const Options& options, const std::string& folder, const FormatOu
   const auto tokenizer_in = [](const std::string& base) {
     hf::Speech speech;
     find_tokenizer(base, speech);
-    return speech.file;
+    return speech;
   };
   hf::read_adapter(folder, std::string(options.text("base")), std::string(options.text("adapter")),
                    tokenizer_in, out);

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "plugins/formats/hf/write_toml.hpp"
+
 namespace plait::hf {
 
 inline constexpr char kAdapterConfig[] = "adapter_config.json";
@@ -14,8 +16,8 @@ inline constexpr char kAdapterWeights[] = "adapter_model.safetensors";
 // In front of the paths of modules in names of tensors.
 inline constexpr char kAdapterPrefix[] = "base_model.model.";
 
-// The tokenizer's file in a folder; "" if there is none.
-using FindTokenizer = std::function<std::string(const std::string& folder)>;
+// The tokenizer in a folder: its type and file; "" if there is none.
+using FindTokenizer = std::function<Speech(const std::string& folder)>;
 
 // The experiment of the adapter in `folder`, for the base in `base`, a folder that the format hf
 // was read to. name: of the adapter in the experiment; "": its type.

@@ -438,14 +438,17 @@ std::string entries_of(const std::string& folder, const JsonPlace& config, const
 }
 
 // The files beside the base's experiment, which are looked up beside the one that extends it.
-std::string paths_of(const fs::path& base, const std::string& tokenizer) {
-  const auto set = [&](const char* table, const char* key, const std::string& name) {
-    return is_file(base / name) ? std::string("\n[") + table + "]\n" + key + " = " +
-                                      toml_string((base / name).string()) + "\n"
-                                : "";
+std::string paths_of(const fs::path& base, const Speech& speech) {
+  const auto set = [&](const std::string& table, const char* key, const std::string& name) {
+    return is_file(base / name)
+               ? "\n" + table + key + " = " + toml_string((base / name).string()) + "\n"
+               : "";
   };
-  return (tokenizer.empty() ? "" : set("tokenizer", "path", tokenizer)) +
-         set("model", "load", "weights.map.json");
+  // The type too: the import tries the tokenizer of this text alone.
+  return (speech.file.empty() ? ""
+                              : set("[tokenizer]\ntype = " + toml_string(speech.tokenizer) + "\n",
+                                    "path", speech.file)) +
+         set("[model]\n", "load", "weights.map.json");
 }
 
 // The folder that the base was imported to.

@@ -86,7 +86,9 @@ class AdapterWriter {
  private:
   void choose(const std::string& wanted) {
     const json& all = model_.at("adapters");
-    if (all.empty()) refuse("the model has no adapters; plait export hf writes its weights");
+    if (all.empty())
+      fail(PLAIT_ERR_CONFIG,
+           "[format.peft] the model has no adapters; plait export hf writes its weights");
     std::string names;
     for (const json& adapter : all) {
       const std::string name = adapter.at("name");
