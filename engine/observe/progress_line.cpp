@@ -42,6 +42,17 @@ std::string wide(const std::string& text, size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
+// A loss in kReal columns, with the digits that fit: 0.9532, 1.2e-05.
+constexpr size_t kReal = 7;
+std::string loss_text(double v) {
+  std::string text = real_text(v, "%.4g");
+  for (const char* format : {"%.3g", "%.2g", "%.1g"}) {
+    if (text.size() <= kReal) break;
+    text = real_text(v, format);
+  }
+  return text;
+}
+
 // "12.3k tokens/s".
 std::string rate_text(const ProgressState& s, size_t width) {
   return s.tokens_per_s > 0 ? wide(short_number(s.tokens_per_s), width) + " tokens/s"
@@ -55,8 +66,8 @@ std::string share_text(const ProgressState& s) {
 
 // "1.53 (ppl 4.62)".
 std::string evaluation_text(const ProgressState& s, size_t width) {
-  std::string text = wide(real_text(s.evaluation_loss, "%.4g"), width);
-  if (s.perplexity > 0) text += " (ppl " + real_text(s.perplexity, "%.4g") + ")";
+  std::string text = wide(loss_text(s.evaluation_loss), width);
+  if (s.perplexity > 0) text += " (ppl " + loss_text(s.perplexity) + ")";
   return text;
 }
 
@@ -86,7 +97,7 @@ struct Field {
 };
 
 std::vector<Field> fields_of(const ProgressState& s) {
-  constexpr size_t kReal = 7, kRate = 8, kNumber = 5;
+  constexpr size_t kRate = 8, kNumber = 5;
   std::vector<Field> all;
   if (s.steps > 0) {
     const std::string steps = strf("%lld", static_cast<long long>(s.steps));
@@ -98,9 +109,8 @@ std::vector<Field> fields_of(const ProgressState& s) {
     all.push_back({11, strf("step %lld", static_cast<long long>(s.step))});
   }
   if (s.epochs > 0) all.push_back({3, strf("epoch %.1f", s.epochs)});
-  all.push_back({10, "loss " + wide(real_text(s.loss, "%.4g"), kReal)});
-  if (s.average_loss != 0)
-    all.push_back({4, "average " + wide(real_text(s.average_loss, "%.4g"), kReal)});
+  all.push_back({10, "loss " + wide(loss_text(s.loss), kReal)});
+  if (s.average_loss != 0) all.push_back({4, "average " + wide(loss_text(s.average_loss), kReal)});
   if (s.evaluated_samples > 0) all.push_back({6, "eval " + evaluation_text(s, kReal)});
   all.push_back({2, "lr " + wide(real_text(s.lr, "%.3g"), kRate)});
   all.push_back({7, rate_text(s, kNumber)});

@@ -54,7 +54,7 @@ class Once(Files):
         out = self.expect(0, "board", env={"LC_ALL": "C"}).out
         lines = out.splitlines()
         self.assertEqual(lines[0], "runs  1 done, 1 failed")
-        self.assertEqual(lines[1].split(), ["run", "state", "step", "loss", "eval/accuracy", "rate"])
+        self.assertEqual(lines[1].split(), ["run", "state", "step", "average", "eval/accuracy", "rate"])
         self.assertEqual(lines[2].split()[:6], ["*", "x/a", "done", "4/100", f"{self.average([4, 3, 2, 1]):.4g}", "0.5"])
         self.assertEqual(lines[3].split()[:4], ["+", "b", "failed", "3/100"])
         self.assertEqual(lines[4], "loss")
@@ -320,7 +320,7 @@ class Window(Files):
         self.made("runs/mnist/20261125-174400-abc123", [4, 3, 2, 1], state="interrupted", steps=4000, accuracy=0.5)
         self.open(columns=40)
         lines = self.until(lambda lines: len(lines) == 24)
-        self.assertEqual(lines[1].split(), ["run", "state", "step", "loss"])
+        self.assertEqual(lines[1].split(), ["run", "state", "step", "average"])
         self.assertRegex(lines[2], r"^  ━ …\S*-abc123  interr…  4/4000  \d\.\d+$")
 
     def test_without_letters_and_colors(self):

@@ -98,7 +98,7 @@ std::string run_row(const PageRun& run, size_t i, const std::vector<std::string>
                                    [&](const auto& v) { return v.first == name; });
     html += number_cell(there ? metric_text(value_of(record, name)) : "");
   }
-  html += number_cell(record.steps_per_s > 0 ? strf("%.3g", record.steps_per_s) : "");
+  html += number_cell(record.steps_per_s > 0 ? rate_number(record.steps_per_s) : "");
   html += "<td>" + markup(time_text(record.started)) + "</td>";
   html += number_cell(record.seconds > 0 ? duration_text(record.seconds) : "");
   html += "</tr>\n";

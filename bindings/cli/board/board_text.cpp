@@ -47,8 +47,15 @@ std::string value_text(const RunRecord& run, const std::string& name) {
   return "";
 }
 
+// Of the loss. One that is no number any more has no average that means something.
+std::string average_text(const BoardRow& row) {
+  for (const auto& [key, value] : row.record.values)
+    if (key == "loss" && !std::isfinite(value)) return short_text(value);
+  return std::isnan(row.loss) ? "" : short_text(row.loss);
+}
+
 std::string rate_text(const RunRecord& run) {
-  return run.steps_per_s > 0 ? strf("%.3g/s", run.steps_per_s) : "";
+  return run.steps_per_s > 0 ? rate_number(run.steps_per_s) + "/s" : "";
 }
 
 std::string changed_text(const RunRecord& run) {
@@ -68,16 +75,16 @@ std::vector<FittedColumn> table_columns(const BoardScreen& screen) {
   // A value that is drawn and is neither loss nor evaluation has a column too.
   const bool other = screen.value != "loss" && screen.value != evaluated;
   std::vector<FittedColumn> columns = {
-      {"run", false, 9, {}}, {"state", false, 7, {}},  {"step", true, 6, {}},
-      {"loss", true, 8, {}}, {evaluated, true, 5, {}}, {other ? screen.value : "", true, 5, {}},
-      {"rate", true, 2, {}}, {"left", true, 3, {}},    {"changed", false, kRestColumn, {}}};
+      {"run", false, 9, {}},    {"state", false, 7, {}},  {"step", true, 6, {}},
+      {"average", true, 8, {}}, {evaluated, true, 5, {}}, {other ? screen.value : "", true, 5, {}},
+      {"rate", true, 2, {}},    {"left", true, 3, {}},    {"changed", false, kRestColumn, {}}};
   for (const BoardRow& row : screen.rows) {
     const RunRecord& run = row.record;
     const std::string texts[] = {
         row.name,
         run.state,
         step_text(run),
-        std::isnan(row.loss) ? "" : short_text(row.loss),
+        average_text(row),
         value_text(run, evaluated),
         value_text(run, screen.value),
         rate_text(run),

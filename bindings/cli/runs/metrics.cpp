@@ -40,6 +40,17 @@ std::string metric_text(double value) {
   return strf(size == 0 || (size >= 1e-3 && size < 1e5) ? "%.4f" : "%.4e", value);
 }
 
+std::string rate_number(double value) {
+  if (!std::isfinite(value)) return infinite_text(value);
+  const char* suffix = "";
+  for (const char* next : {"k", "M", "G", "T"}) {
+    if (std::fabs(value) < 999.5) break;
+    value /= 1000;
+    suffix = next;
+  }
+  return strf("%.3g%s", value, suffix);
+}
+
 void show_metrics(Terminal& terminal, const Json& evaluation) {
   terminal.line(strf("evaluated on [data.%s]: %lld samples in %s",
                      evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),

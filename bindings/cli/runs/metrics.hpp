@@ -13,6 +13,8 @@ void show_metrics(Terminal& terminal, const Json& evaluation);
 std::string seconds_text(double seconds);
 // A metric as text with its significant digits; "nan", "inf" or "-inf".
 std::string metric_text(double value);
+// Of a rate: 0.25, 950, 12.3k, 4.56M.
+std::string rate_number(double value);
 // Whether a member of a line of metrics.ndjson says what the line is, rather than a value over steps.
 bool is_line_key(const std::string& name);
 // A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.

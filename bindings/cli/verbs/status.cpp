@@ -44,11 +44,14 @@ void show(Terminal& t, const RunRecord& run, double now) {
   if (run.state == "lost")
     t.paragraph("  its process has ended without recording why: killed, or the machine went down");
   std::string steps = strf("  step %lld", static_cast<long long>(run.step));
-  if (run.steps > 0)
+  // A run that was resumed with fewer steps is beyond the last of them.
+  if (run.steps > 0 && run.step > run.steps)
+    steps += strf(", beyond the %lld asked for", static_cast<long long>(run.steps));
+  else if (run.steps > 0)
     steps += strf(" of %lld (%.0f %%)", static_cast<long long>(run.steps),
                   100 * static_cast<double>(run.step) / static_cast<double>(run.steps));
   if (run.steps_per_s > 0) {
-    steps += strf(", %.3g steps/s", run.steps_per_s);
+    steps += ", " + rate_number(run.steps_per_s) + " steps/s";
     if (runs && run.steps > run.step)
       steps += ", " +
                duration_text((static_cast<double>(run.steps) - static_cast<double>(run.step)) /
