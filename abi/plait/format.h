@@ -79,7 +79,7 @@ typedef struct plait_format_item {
                                                  const plait_format_output *out);
   /* Describes a model for other libraries: the files beside its weights, and a place for each
    * parameter. `model` (size bytes) is JSON: {"schema": 1, "name", "load" (path of the weights that
-   * it began with, or ""), "dtype" ("f32", "bf16", ... of the tensors that are written), "layers":
+   * it began with, or ""), "tokenizer" (path of its file, or ""), "dtype" ("f32", ...), "layers":
    * [{"type", "name", "from", "as", "options": {name: value}, "tie": {name: parameter}}],
    * "adapters": [{"type", "name", "options"}], "train" (patterns of the model's own parameters that
    * were trained beside adapters), "parameters": {name: shape}}, with every option, and names

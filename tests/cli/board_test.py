@@ -321,7 +321,7 @@ class Window(Files):
         self.open(columns=40)
         lines = self.until(lambda lines: len(lines) == 24)
         self.assertEqual(lines[1].split(), ["run", "state", "step", "average"])
-        self.assertRegex(lines[2], r"^  ━ …\S*-abc123  interr…  4/4000  \d\.\d+$")
+        self.assertRegex(lines[2], r"^  ━ …\S*-abc123  interr…  4/4000 +\d\.\d+$")
 
     def test_without_letters_and_colors(self):
         self.made("runs/a", [4, 3, 2, 1])

@@ -8,7 +8,8 @@ from support import ROOT, TINY, RankCase
 
 GOLDEN = ROOT / "tests/golden"
 TEXT = "it is a truth that an adapter in possession of a base must be in want of a run. " * 10
-TOKENIZER = json.dumps({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})
+TOKENIZER = json.dumps(
+    {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})
 LORA = """
 [[model.adapters]]
 type = "lora"
