@@ -113,7 +113,8 @@ TEST_CASE("a bar keeps its width while values change, and fills by eighths of a 
   };
   for (int64_t step = 1; step <= 1000; ++step)
     CHECK(columns_of(bar_of(step, step % 2 ? 0.00977 : 12.3, static_cast<double>(step))) == 17);
-  for (const double loss : {1.234e-05, -1.234e-05, 1.234e-100, 0.0001234, 123456.7, NAN, INFINITY})
+  for (const double loss :
+       {1.234e-05, -1.234e-05, 1.234e-100, 0.0001234, 123456.7, double{NAN}, double{INFINITY}})
     CHECK(columns_of(bar_of(1, loss, 1)) == 17);
   CHECK(bar_of(0, 1, 1) == "▕               ▏");
   CHECK(bar_of(500, 1, 1) == "▕███████▌       ▏");
