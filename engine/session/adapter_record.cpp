@@ -51,6 +51,10 @@ std::string as_named(const std::string& parameter, const std::string& name,
   return parameter.substr(0, at + 1) + other + parameter.substr(at + 1 + name.size());
 }
 
+std::string updates_key(const std::string& model, const std::string& adapter) {
+  return "updates." + model + "." + adapter;
+}
+
 std::vector<RecordedAdapter> adapters_in(const ResultConfig& settings) {
   std::map<std::pair<std::string, size_t>, RecordedAdapter> entries;
   for (const auto& [text, value] : settings) {

@@ -23,6 +23,9 @@ std::string target_of(const std::string& parameter, const std::string& name);
 std::string as_named(const std::string& parameter, const std::string& name,
                      const std::string& other);
 
+// Of RunState::extra: the updates of an adapter that samples choose. model: its name.
+std::string updates_key(const std::string& model, const std::string& adapter);
+
 // In the order of the experiment.
 std::vector<RecordedAdapter> adapters_in(const ResultConfig& settings);
 

@@ -1,12 +1,15 @@
 #include "engine/session/checkpoint_adapters.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/base/json_value.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/weights.hpp"
+#include "engine/config/document.hpp"
 #include "engine/topology/box.hpp"
 
 namespace plait::session {
@@ -25,16 +28,47 @@ std::string name_of_model(const std::string& path) {
   return starts_with(path, kModels) ? path.substr(sizeof kModels - 1) : path;
 }
 
-// Whether it is TARGET.NAME.OWN; a target is a layer or a parameter of one.
-bool belongs(const TensorRecord& t, const std::string& model, const std::string& adapter) {
-  const size_t at = t.name.rfind("." + adapter + ".");
-  return starts_with(t.name, model + ".") && at != std::string::npos && at > model.size();
+// A list of texts in TOML.
+std::vector<std::string> texts_of(const RecordedAdapter& entry, const std::string& key) {
+  const auto at = entry.options.find(key);
+  if (at == entry.options.end()) return {};
+  config::Problems problems;
+  const config::Document parsed = config::Document::parse("x = " + at->second, key, problems);
+  std::vector<std::string> texts;
+  if (problems.empty())
+    for (const config::Node& one : parsed.root.find("x").items()) texts.push_back(one.as_text());
+  return texts;
 }
 
-StoredAdapter stored(const checkpoint::Manifest& manifest, std::string model, std::string name) {
-  StoredAdapter all{std::move(model), std::move(name), 0, 0, {}, {}, {}, {}};
+bool matches_one(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return glob_match(pattern, name); });
+}
+
+// Whether the entry changes a layer or a parameter of this name.
+bool changes(const RecordedAdapter& entry, const std::string& target) {
+  return matches_one(texts_of(entry, "match"), target) &&
+         !matches_one(texts_of(entry, "exclude"), target);
+}
+
+// Whether it is TARGET.NAME.OWN, or TARGET.NAME.OWN.STATE of an optimizer. Layers may have the
+// adapter's name: what stands before it must be what the adapter changes.
+bool belongs(const TensorRecord& t, const StoredAdapter& adapter) {
+  const std::string name = "." + adapter.name + ".";
+  const size_t at = t.name.rfind(name);
+  if (!starts_with(t.name, adapter.model + ".") || at == std::string::npos ||
+      at <= adapter.model.size())
+    return false;
+  const auto own = t.name.begin() + static_cast<std::ptrdiff_t>(at + name.size());
+  if (std::count(own, t.name.end(), '.') != (checkpoint::is_parameter(t) ? 0 : 1)) return false;
+  const std::string target = t.name.substr(0, at);
+  return std::any_of(adapter.entries.begin(), adapter.entries.end(),
+                     [&](const RecordedAdapter& entry) { return changes(entry, target); });
+}
+
+void find_tensors(StoredAdapter& all, const checkpoint::Manifest& manifest) {
   for (const TensorRecord& t : manifest.tensors) {
-    if (!belongs(t, all.model, all.name)) continue;
+    if (!belongs(t, all)) continue;
     if (!checkpoint::is_parameter(t)) {
       all.states.push_back(&t);
       continue;
@@ -43,9 +77,9 @@ StoredAdapter stored(const checkpoint::Manifest& manifest, std::string model, st
     all.elements += topology::elements(t.shape);
     all.bytes += tensor_bytes(t);
     const std::string target = target_of(t.name, all.name);
-    if (all.targets.empty() || all.targets.back() != target) all.targets.push_back(target);
+    if (std::find(all.targets.begin(), all.targets.end(), target) == all.targets.end())
+      all.targets.push_back(target);
   }
-  return all;
 }
 
 const BaseRecord* base_of(const Checkpoint& c, const std::string& model) {
@@ -68,10 +102,9 @@ void check_same_base(const Checkpoint& from, const Checkpoint& other, const std:
                     "the weights '" + printable(b->path) + "' with the hash " + b->hash.hex() +
                         ", not '" + printable(a->path) + "' with " + a->hash.hex());
   for (const TensorRecord& t : other.tensors()) {
-    const bool of_adapter =
-        std::any_of(adapters.begin(), adapters.end(), [&](const StoredAdapter& one) {
-          return one.model == model && belongs(t, model, one.name);
-        });
+    const bool of_adapter = std::any_of(
+        adapters.begin(), adapters.end(),
+        [&](const StoredAdapter& one) { return one.model == model && belongs(t, one); });
     const TensorRecord* own = from.find(t.name);
     if (of_adapter || !own || !checkpoint::is_parameter(t) || !starts_with(t.name, model + "."))
       continue;
@@ -136,6 +169,34 @@ const StoredAdapter& find(const std::vector<StoredAdapter>& all, const std::stri
   });
 }
 
+// The updates that the optimizer's states of the adapter have seen.
+int64_t updates_of(const checkpoint::RunState& state, const StoredAdapter& adapter) {
+  const JsonValue extra = parse_json(state.extra);
+  const JsonValue* count = extra.find(updates_key(adapter.model, adapter.name));
+  if (!count) count = extra.find("updates");
+  return count ? static_cast<int64_t>(count->whole) : state.step;
+}
+
+// count < 0: none.
+void set_updates(checkpoint::RunState& state, const std::string& model, const std::string& adapter,
+                 int64_t count) {
+  JsonValue extra = parse_json(state.extra);
+  const std::string key = updates_key(model, adapter);
+  for (size_t i = extra.keys.size(); i-- > 0;)
+    if (extra.keys[i] == key) {
+      extra.keys.erase(extra.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      extra.items.erase(extra.items.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  if (count >= 0) {
+    JsonValue number;
+    number.kind = JsonValue::Kind::kWhole;
+    number.whole = static_cast<uint64_t>(count);
+    extra.keys.push_back(key);
+    extra.items.push_back(std::move(number));
+  }
+  state.extra = json_text(extra);
+}
+
 NewContent same_content(const Checkpoint& from) {
   NewContent content;
   content.state = from.state();
@@ -164,9 +225,12 @@ std::vector<StoredAdapter> stored_adapters(const checkpoint::Manifest& manifest)
       return one.model == model && one.name == entry.name;
     });
     StoredAdapter& of =
-        known != all.end() ? *known : all.emplace_back(stored(manifest, model, entry.name));
+        known != all.end()
+            ? *known
+            : all.emplace_back(StoredAdapter{model, entry.name, 0, 0, {}, {}, {}, {}});
     of.entries.push_back(std::move(entry));
   }
+  for (StoredAdapter& one : all) find_tensors(one, manifest);
   return all;
 }
 
@@ -200,6 +264,8 @@ NewContent with_adapter(CheckpointOf& from, const std::string& model_name, const
       std::any_of(from.checkpoint.tensors().begin(), from.checkpoint.tensors().end(),
                   [](const TensorRecord& t) { return !checkpoint::is_parameter(t); });
   if (has_states) std::for_each(added.states.begin(), added.states.end(), add);
+  set_updates(content.state, model.name, name,
+              has_states ? updates_of(other.checkpoint.state(), added) : -1);
   std::vector<RecordedAdapter> entries = added.entries;
   for (RecordedAdapter& entry : entries) entry.name = name;
   add_adapters(content.state.settings, model.path, entries);
@@ -223,10 +289,11 @@ NewContent without_adapter(CheckpointOf& from, const std::string& model_name,
   const auto names = names_of(own, model.name);
   if (std::find(names.begin(), names.end(), name) == names.end())
     fail_no_adapter(from.checkpoint, name, names);
+  const StoredAdapter& removed = find(own, model.name, name);
   NewContent content = same_content(from.checkpoint);
-  std::erase_if(content.tensors, [&](const checkpoint::RewrittenTensor& t) {
-    return belongs(*t.stored, model.name, name);
-  });
+  std::erase_if(content.tensors,
+                [&](const checkpoint::RewrittenTensor& t) { return belongs(*t.stored, removed); });
+  set_updates(content.state, model.name, name, -1);
   keep_adapters(content.state.settings, model.path,
                 [&](const std::string& one) { return one != name; });
   std::erase_if(model.adapters, [&](const auto& entry) { return entry.name == name; });
