@@ -90,7 +90,7 @@ std::string adapter_of(const config::ModelConfig& model, const char* given) {
   const std::vector<std::string> names = config::adapter_names(model);
   const std::string name = given;
   if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-  fail_not_found("[session] " + model.path + " has no adapter '" + name + "'" +
+  fail_not_found("[session] " + model.path + " has no adapter '" + printable(name) + "'" +
                  did_you_mean(nearest(name, names)) + "; there " +
                  (names.empty() ? "is none" : "are: " + join(names)));
 }
@@ -187,7 +187,9 @@ plait_error* plait_session_load_adapter(plait_session* session, const char* mode
     const ApiCall call(*session, "plait_session_load_adapter", "session");
     const auto given = read_options(source, kSourceV1, "plait_adapter_source");
     const config::ModelConfig& of = model_of(session->session->plan(), model);
-    session->session->load_adapter(of, adapter_of(of, name), source_of(*session, given));
+    text_argument(given.path, PLAIT_NTS, "path");
+    session->session->load_adapter(of, adapter_of(of, name),
+                                   [&] { return source_of(*session, given); });
   });
 }
 

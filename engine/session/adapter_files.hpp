@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ struct AdapterSource {
   std::optional<checkpoint::TensorMap> map;  // of a format: places in files, `weights`
   std::vector<RecordedAdapter> recorded;     // by that format
 };
+
+using MakeSource = std::function<AdapterSource()>;
 
 // Part of a call that all ranks make. Errors of opening are those of every rank.
 class AdapterFiles {

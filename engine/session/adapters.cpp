@@ -125,10 +125,11 @@ void Adapters::merge(bool kept) {
 // Returns why that failed on a rank, or ""; failed: the error of this one. Nothing is written
 // unless all ranks have read their parts.
 std::string Adapters::replace(const config::ModelConfig& model, const std::string& adapter,
-                              const AdapterSource& source, std::exception_ptr& failed) {
+                              const MakeSource& make, std::exception_ptr& failed) {
   std::vector<AdapterFiles::Block> blocks;
   std::string told;
   try {
+    const AdapterSource source = make();
     blocks = AdapterFiles(c_, bases_, source).read(model, adapter);
   } catch (const CollectiveError&) {
     throw;
@@ -145,16 +146,17 @@ std::string Adapters::replace(const config::ModelConfig& model, const std::strin
   c_.executor.sync();
   for (const plan::Parameter& p : c_.plan.parameters)
     if (p.model == model.name && p.adapter == adapter) parameters_.reset_states(p);
+  steps_.forget_updates(model.name, adapter);
   return {};
 }
 
 void Adapters::load(const config::ModelConfig& model, const std::string& adapter,
-                    const AdapterSource& source) {
+                    const MakeSource& make) {
   check_not_kept("load an adapter");
   steps_.drain();
   std::exception_ptr failed;
-  const std::string why = c_.on_all_ranks("loading an adapter",
-                                          [&] { return replace(model, adapter, source, failed); });
+  const std::string why =
+      c_.on_all_ranks("loading an adapter", [&] { return replace(model, adapter, make, failed); });
   if (failed) std::rethrow_exception(failed);
   if (!why.empty()) fail_collective(PLAIT_ERR_PEER, "[session] on another rank: " + why);
 }
@@ -170,6 +172,7 @@ void Adapters::reset(const config::ModelConfig& model, const std::string& adapte
         parameters_.draw(p);
         parameters_.reset_states(p);
       }
+    steps_.forget_updates(model.name, adapter);
     c_.executor.sync();
     start([&](const plan::AdapterPrograms::Start& s) {
       return s.model == model.name && s.adapter == adapter;

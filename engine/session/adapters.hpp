@@ -34,8 +34,8 @@ class Adapters {
   void unmerge();
 
   // See plait_session_load_adapter() and plait_session_reset_adapter().
-  void load(const config::ModelConfig& model, const std::string& adapter,
-            const AdapterSource& source);
+  // make: reads a format's folder, which may fail on one rank only, as any file.
+  void load(const config::ModelConfig& model, const std::string& adapter, const MakeSource& make);
   void reset(const config::ModelConfig& model, const std::string& adapter);
 
   // Before `call`, which changes what unmerge() would put back. Errors: PLAIT_ERR_STATE while a
@@ -49,12 +49,14 @@ class Adapters {
   void check_beside_base(const char* call) const;
   // Before parameters are loaded, maybe not all: what a kept merge has changed is put back.
   void drop();
+  // Every parameter of the model was loaded.
+  void loaded_all() { merged_finally_ = false; }
 
  private:
   void check_can_merge() const;
   bool changes(size_t parameter) const;
   std::string replace(const config::ModelConfig& model, const std::string& adapter,
-                      const AdapterSource& source, std::exception_ptr& failed);
+                      const MakeSource& make, std::exception_ptr& failed);
   void keep();
   void put_back();
 

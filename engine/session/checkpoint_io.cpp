@@ -80,7 +80,7 @@ std::vector<std::string> keys_of_adapters(const plan::Plan& plan) {
   std::vector<std::string> keys;
   for (const plan::Model& m : plan.models)
     for (const plan::GradientNorm& norm : m.norms)
-      if (!norm.weights.empty()) keys.push_back("updates." + m.name + "." + norm.adapter);
+      if (!norm.weights.empty()) keys.push_back(updates_key(m.name, norm.adapter));
   return keys;
 }
 
@@ -331,23 +331,26 @@ void naming(const std::string& path, F&& f) {
 
 }  // namespace
 
-void CheckpointIo::load(const std::string& path) {
-  naming(path, [&] { load_all(path); });
+bool CheckpointIo::load(const std::string& path) {
+  bool complete = false;
+  naming(path, [&] { complete = load_all(path); });
+  return complete;
 }
 
 void CheckpointIo::load_parameters(const std::string& path) {
   naming(path, [&] { load_only_parameters(path); });
 }
 
-void CheckpointIo::load_all(const std::string& path) {
+bool CheckpointIo::load_all(const std::string& path) {
   steps_.discard();
-  c_.on_all_ranks("loading", [&] {
+  return c_.on_all_ranks("loading", [&] {
     const auto c = open_on_all_ranks(path);
     c_.parameters_changed();  // before the first of them, as a failure may leave some of them new
     restore(*c);
     c_.state.kept = {};  // which may be another run's
     c_.state.modified();
     c_.resume_metrics();
+    return c->state().bases.empty();
   });
 }
 

@@ -47,7 +47,8 @@ class CheckpointIo {
   // Waits likewise before the session closes; errors are logged.
   void close() noexcept;
 
-  void load(const std::string& path);
+  // Returns whether it held every parameter: none was left to model.load.
+  bool load(const std::string& path);
   void load_parameters(const std::string& path);  // only parameters and their step
   // Takes over a checkpoint that is open. Part of a call that all ranks make.
   void restore(const checkpoint::Checkpoint& c);
@@ -59,7 +60,7 @@ class CheckpointIo {
                                  const Chosen& chosen);
   std::string save_part(const std::string& folder, const checkpoint::RunState& state,
                         const Chosen& chosen);
-  void load_all(const std::string& path);
+  bool load_all(const std::string& path);
   void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
   using LoadedBlock = std::pair<plan::LocalBlock, std::vector<char>>;

@@ -187,7 +187,7 @@ std::string Session::save_model(const std::string& folder, const std::string& ex
 }
 void Session::load(const std::string& path) {
   parts_->adapters.drop();
-  parts_->checkpoints.load(path);
+  if (parts_->checkpoints.load(path)) parts_->adapters.loaded_all();
   parts_->parameters.forget_initial();
   parts_->evaluator.forget();
 }
@@ -209,8 +209,8 @@ void Session::unmerge() {
 }
 
 void Session::load_adapter(const config::ModelConfig& model, const std::string& adapter,
-                           const AdapterSource& source) {
-  parts_->adapters.load(model, adapter, source);
+                           const MakeSource& make) {
+  parts_->adapters.load(model, adapter, make);
   parts_->evaluator.forget();
 }
 void Session::reset_adapter(const config::ModelConfig& model, const std::string& adapter) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,7 +51,7 @@ class Session {
   void unmerge();
   std::string save_model(const std::string& folder, const std::string& experiment);
   void load_adapter(const config::ModelConfig& model, const std::string& adapter,
-                    const AdapterSource& source);
+                    const std::function<AdapterSource()>& make);
   void reset_adapter(const config::ModelConfig& model, const std::string& adapter);
   std::string save_adapter(const std::string& folder, const config::ModelConfig& model,
                            const std::string& adapter, const std::string& experiment);

@@ -338,6 +338,17 @@ void StepRunner::write_updates() {
   c_.executor.sync();
 }
 
+void StepRunner::forget_updates(const std::string& model, const std::string& adapter) {
+  bool changed = false;
+  for (const plan::Model& m : c_.plan.models)
+    for (const plan::GradientNorm& norm : m.norms) {
+      if (norm.weights.empty() || m.name != model || norm.adapter != adapter) continue;
+      c_.state.adapter_updates[static_cast<size_t>(norm.step - 1)] = 0;
+      changed = true;
+    }
+  if (changed) write_updates();
+}
+
 void StepRunner::launch_ahead(const std::function<bool(int64_t step)>& pauses_behind) {
   if (!looks_ahead_ || has_drained()) return;
   c_.on_all_ranks("step", [&] {

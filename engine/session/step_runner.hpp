@@ -59,6 +59,8 @@ class StepRunner {
   // Whether a step was launched whose result step() has not returned yet.
   bool has_unreported() const { return in_flight() > 0 || has_drained(); }
   bool has_drained() const { return drained_.has_value() || drain_error_; }
+  // No step has updated the adapter.
+  void forget_updates(const std::string& model, const std::string& adapter);
   // Whether this rank asks for a save in the steps that are launched from now on.
   void want_save(bool yes) { wants_save_ = yes; }
   // Writes the samples of the last step for a launch of another entry point, which is fed as
