@@ -133,8 +133,8 @@ int32_t adapter_of(const plait_generator& g, const char* name) {
   const config::ModelConfig& model = *g.model;
   const std::vector<std::string> names = config::adapter_names(model);
   if (model.adapter_field.empty())
-    fail_config(std::string("[generate] plait_prompt.adapter is '") + name + "', and every " +
-                "sequence takes all adapters of '" + model.name + "'" +
+    fail_config(std::string("[generate] plait_prompt.adapter is '") + printable(name) +
+                "', and every " + "sequence takes all adapters of '" + model.name + "'" +
                 (names.empty() ? ", which has none" : ": " + join(names)) + "; set " + model.path +
                 ".adapter_field in the experiment, so that each takes one");
   const auto at = std::find(names.begin(), names.end(), name);
