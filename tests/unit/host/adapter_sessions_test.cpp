@@ -3,6 +3,7 @@
 #include <plait/adapters.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -283,6 +284,124 @@ TEST_CASE("an adapter is added to a checkpoint and taken out of it") {
   const auto other = saved(kCode, "other", 1, "run.seed=8");
   says(refused([&] { add("poems", "code", "other", "x"); }), "has other values; an adapter");
   CHECK(!std::filesystem::exists(folder / "x"));
+}
+
+TEST_CASE("tensors of the model are not an adapter's whose name a layer has") {
+  const host::TempFolder folder;
+  const std::string nested =
+      "[run]\nsteps = 8\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\nsamples = 60\n"
+      "shape = [13]\nclasses = 5\n[model]\ntrain = [\"*\"]\n[[model.layers]]\ntype = \"block\"\n"
+      "name = \"h\"\nlayers = [{type = \"block\", name = \"attn\", layers = [{type = \"linear\", "
+      "name = \"q\", out = 5}]}]\n[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = "
+      "\"adamw\"\nlearning_rate = 0.05\n";
+  for (const std::string name : {"attn", "q", "weight"}) {
+    CAPTURE(name);
+    const std::string adapter = "[[model.adapters]]\ntype = \"lora\"\nname = \"" + name +
+                                "\"\nmatch = [\"model.h.attn.q.weight\"]\nrank = 2\n";
+    const std::string at = folder / name;
+    const Run run(nested + adapter, at);
+    run.losses(2);
+    host::check(plait_session_save(run.session(), nullptr));
+    const json listed = adapters_of(run, at).at("adapters").at(0);
+    CHECK(listed.at("parameters") == 2 * (13 + 5));
+    CHECK(listed.at("targets") == json{"model.h.attn.q.weight"});
+    plait_text* text = nullptr;
+    const std::string out = folder / (name + "-out") + "/step-0000000002";
+    host::check(plait_checkpoint_remove_adapter(run.engine(), at.c_str(), nullptr, name.c_str(),
+                                                out.c_str(), &text));
+    plait_text_free(text);
+    // All of the model is there, with its states.
+    const Run alone(nested);
+    host::check(plait_session_load(alone.session(), (folder / (name + "-out")).c_str()));
+    CHECK(alone.read("model.h.attn.q.weight", 65) == run.read("model.h.attn.q.weight", 65));
+  }
+}
+
+namespace {
+
+// Samples take one of the adapters "poems" and "code".
+std::string by_sample() {
+  std::string toml = experiment(
+      kBoth.substr(0, kBoth.find("dora")) + "lora" + kBoth.substr(kBoth.find("dora") + 4),
+      "adapter_field = \"adapter\"\n");
+  const std::string one = "type = \"synthetic\"\nsamples = 60\nshape = [13]\nclasses = 5\n";
+  const std::string part =
+      "{type = \"synthetic\", samples = 60, shape = [13], classes = 5, first = ";
+  return toml.replace(
+      toml.find(one), one.size(),
+      "type = \"blend\"\npart_field = \"adapter\"\nparts = [" + part + "0}, " + part + "60}]\n");
+}
+
+// "updates.model.NAME" of the newest checkpoint; -1: none.
+int64_t updates_in(const std::string& place, const std::string& name) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(place)) {
+    if (file.path().filename() != "MANIFEST.json") continue;
+    std::ifstream in(file.path());
+    std::string text(std::istreambuf_iterator<char>(in), {});
+    std::erase(text, '\\');
+    const std::string key = "\"updates.model." + name + "\":";
+    const size_t at = text.find(key);
+    return at == text.npos ? -1 : std::stoll(text.substr(at + key.size()));
+  }
+  return -2;
+}
+
+}  // namespace
+
+TEST_CASE("states that begin anew have seen no update") {
+  const host::TempFolder folder;
+  const Run run(by_sample(), folder / "run");
+  run.losses(5);
+  save(run, "poems", folder / "poems");
+  host::check(plait_session_save(run.session(), (folder / "a").c_str()));
+  CHECK(updates_in(folder / "a", "poems") == 5);
+  host::check(plait_session_reset_adapter(run.session(), nullptr, "poems"));
+  load(run, "code", folder / "a", "code");
+  host::check(plait_session_save(run.session(), (folder / "b").c_str()));
+  CHECK(updates_in(folder / "b", "poems") == 0);
+  CHECK(updates_in(folder / "b", "code") == 0);
+  // The first update of AdamW changes a value by the learning rate; one that is taken for a later
+  // one by less.
+  const Values before = values_of(run, "poems");
+  run.losses(1);
+  double most = 0;
+  for (const auto& [name, values] : values_of(run, "poems"))
+    for (size_t i = 0; i < values.size(); ++i)
+      if (name.ends_with(".b"))
+        most = std::max(most, std::abs(double(values[i]) - double(before.at(name)[i])));
+  CHECK(most == doctest::Approx(0.05).epsilon(0.01));
+}
+
+TEST_CASE("the updates of an adapter come with it to another checkpoint") {
+  const host::TempFolder folder;
+  const Run run(by_sample(), folder / "run");
+  run.losses(3);
+  host::check(plait_session_save(run.session(), (folder / "both").c_str()));
+  plait_text* text = nullptr;
+  const std::string out = folder / "less/step-0000000003", again = folder / "again/step-0000000003";
+  host::check(plait_checkpoint_remove_adapter(run.engine(), (folder / "both").c_str(), nullptr,
+                                              "code", out.c_str(), &text));
+  plait_text_free(text);
+  CHECK(updates_in(folder / "less", "code") == -1);
+  CHECK(updates_in(folder / "less", "poems") == 3);
+  host::check(plait_checkpoint_add_adapter(run.engine(), out.c_str(), nullptr, "code",
+                                           (folder / "both").c_str(), again.c_str(), &text));
+  plait_text_free(text);
+  CHECK(updates_in(folder / "again", "code") == 3);
+  const Run other(by_sample());
+  host::check(plait_session_load(other.session(), (folder / "again").c_str()));
+  CHECK(other.losses(2) == run.losses(2));
+}
+
+TEST_CASE("a checkpoint that is loaded ends what a final merge changed") {
+  const host::TempFolder folder;
+  const Run run(experiment(kPoems));
+  run.losses(2);
+  host::check(plait_session_save(run.session(), (folder / "whole").c_str()));
+  host::check(plait_session_merge(run.session(), PLAIT_MERGE_FINAL));
+  says(host::failure_of([&] { save(run, "poems", folder / "x"); }).text, "a merge has changed");
+  host::check(plait_session_load(run.session(), (folder / "whole").c_str()));
+  save(run, "poems", folder / "poems");
 }
 
 TEST_SUITE_END();
