@@ -168,7 +168,8 @@ class Examples(unittest.TestCase):
         shutil.copy(folder / "lora.toml", folder.parent / "base")
         for voice in ("sea", "law"):
             call("data", "tokenize", f"lora/{voice}.txt", "--tokenizer", "base", "--append-eod", "--out", f"base/{voice}")
-        done = self.plait(folder, "run", "base/lora.toml", "run.name=voices", "run.steps=40")
+        done = self.plait(folder, "run", "base/lora.toml", "run.name=voices", "run.steps=40",
+                          "optimizer.learning_rate=0.03")
         answers = {}
         words = ("--prompt", "Tell me", "--max-tokens", "24", "--temperature", "0")
         for voice in ("sea", "law"):
