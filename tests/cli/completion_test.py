@@ -59,7 +59,8 @@ class Offers(Completion):
         self.assertEqual(self.names("plan", "t.toml", "--set", "run.se"), ["run.seed="])
         self.assertEqual(self.offers("run", "t.toml", "model.l"), {"model.layers[0].": "linear, out = 16", "model.layers[1].": "relu",
                          "model.layers[2].": "dropout, p = 0.1", "model.layers[3].": "linear, out = 3", "model.load=": self.offers("run", "t.toml", "model.load")["model.load="],
-                         "model.load_names=": self.offers("run", "t.toml", "model.load_names")["model.load_names="]})
+                         **{key: self.offers("run", "t.toml", key[:-1])[key]
+                            for key in ("model.load_names=", "model.load_missing=", "model.load_unexpected=")}})
         self.assertIn("width of the output [16]", self.offers("run", "t.toml", "model.layers[0].o").values())
         # A table that the file does without; with its item, that one's options.
         self.assertEqual(self.names("run", "t.toml", "optimizer.schedule."), ["optimizer.schedule.type="])

@@ -63,7 +63,7 @@ std::vector<std::string> data(const Folder& folder, const std::string& name,
 const std::vector<std::pair<std::vector<std::string>, std::string>> kEntries{
     {{"poems", "code"},
      "type = \"lora\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.*.weight\"]\n"
-     "exclude = [\"*.attn.k.weight\"]\nrank = 3\nalpha = 6\n"},
+     "exclude = [\"*.attn.k.weight\", \"*.mlp.gate.weight\"]\nrank = 3\nalpha = 6\n"},
     {{"chat"},
      "type = \"lora\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.down.weight\"]\n"
      "exclude = [\"*.attn.k.weight\"]\nrank = 5\n"},

@@ -89,10 +89,8 @@ int change_adapters(Context& context, const AdapterChange& a, bool add) {
   const Json source = Json::parse(describe_checkpoint(engine, a.checkpoint));
   const std::string out =
       folder.hidden() + "/ckpt/" + step_folder(source.at("step").get<int64_t>());
-  // A run may save a newer one meanwhile.
-  const auto chosen = source.at("path").get<std::string>();
-  Json done = Json::parse(add ? add_adapter(engine, chosen, a.name, a.from, out, a.model)
-                              : remove_adapter(engine, chosen, a.name, out, a.model));
+  Json done = Json::parse(add ? add_adapter(engine, a.checkpoint, a.name, a.from, out, a.model)
+                              : remove_adapter(engine, a.checkpoint, a.name, out, a.model));
   fs::copy_file(out + "/run.toml", folder.hidden() + "/run.toml");
   for (Json& file : done.at("files")) file = folder.later(file.get<std::string>());
   const std::string place = folder.later(out);
