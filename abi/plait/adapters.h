@@ -101,7 +101,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_reset_adapter(
  * the folder `path`, is one of the experiment with this adapter alone, for all samples, and records
  * path and hash of model.load, if that is set: it then evaluates, generates and is exported beside
  * these weights. plait_session_load_adapter() and `load` of [[model.adapters]] read it.
- * Errors: PLAIT_ERR_NOT_FOUND for the name; PLAIT_ERR_STATE while a merge is kept; others as
+ * Errors: PLAIT_ERR_NOT_FOUND for the name; PLAIT_ERR_STATE while a merge is kept;
+ * PLAIT_ERR_CONFIG where parameters of the model are trained beside it; others as
  * plait_session_save(). [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_adapter(plait_session *session,
                                                                             const char *model,
@@ -133,7 +134,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_add_adapter(
     plait_engine *engine, const char *checkpoint, const char *model, const char *name,
     const char *other, const char *out, plait_text **json);
 
-/* The same without an adapter that it has.
+/* The same without an adapter that it has. With model.adapter_field the adapters behind it get
+ * other numbers, which is a warning.
  * Errors: PLAIT_ERR_NOT_FOUND for an adapter or a model that is not there, with those that are;
  * others as plait_checkpoint_add_adapter(). [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_remove_adapter(

@@ -36,6 +36,13 @@ config::Experiment with_adapters(
   return e;
 }
 
+// Every sample takes the adapters that are left, which then have no metrics of their own.
+void leave_fields(config::Experiment& e, const plan::Plan& plan) {
+  for (const config::ModelConfig& model : plan.experiment.models)
+    if (!model.adapter_field.empty()) session::leave_metrics(e, config::adapter_names(model));
+  for (config::ModelConfig& model : e.models) session::leave_adapter_field(model);
+}
+
 void set_save(config::Experiment& e, const char* value) {
   for (auto& [path, keys] : e.sections)
     if (path == "checkpoint") keys.set_text("save", value, keys.origin("save"));
@@ -45,8 +52,8 @@ void set_save(config::Experiment& e, const char* value) {
 config::Experiment without_adapters(const plan::Plan& plan) {
   config::Experiment e = with_adapters(plan, [](const auto&, const auto&) { return false; });
   set_save(e, "all");
+  leave_fields(e, plan);
   for (config::ModelConfig& model : e.models) {
-    session::leave_adapter_field(model);
     model.keys.set_text("load", "", model.keys.origin("load"));
     for (const char* key : {"load_names", "load_missing", "load_unexpected"})
       model.keys.set_texts(key, {}, model.keys.origin(key));
@@ -60,8 +67,8 @@ config::Experiment with_one_adapter(const plan::Plan& plan, const config::ModelC
   config::Experiment e = with_adapters(plan, [&](const auto& model, const std::string& name) {
     return model.name == of.name && name == adapter;
   });
+  leave_fields(e, plan);
   for (config::ModelConfig& model : e.models) {
-    session::leave_adapter_field(model);
     if (!model.load.empty()) set_save(e, "trained");
     for (config::AdapterConfig& one : model.adapters)
       one.keys.set_text("load", "", one.keys.origin("load"));

@@ -1,6 +1,7 @@
 // Adapters of checkpoints (adapters.h).
 #include <plait/adapters.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -10,6 +11,8 @@
 #include "engine/capi/objects.hpp"
 #include "engine/checkpoint/weights.hpp"
 #include "engine/config/bind.hpp"
+#include "engine/config/document.hpp"
+#include "engine/config/names.hpp"
 #include "engine/observe/run_dir.hpp"
 #include "engine/session/checkpoint_adapters.hpp"
 
@@ -63,7 +66,7 @@ session::CheckpointOf with_experiment(EngineState& engine, const Checkpoint& c) 
 std::string name_argument(const char* name) {
   require(name, "name");
   const std::string text = name;
-  if (text.empty() || text.find_first_of("./ ") != std::string::npos || printable(text) != text)
+  if (!config::good_name(text))
     fail_invalid("[checkpoint] '" + printable(text) +
                  "' is no name of an adapter; use letters, digits, _ and -");
   return text;
@@ -74,18 +77,48 @@ Checkpoint open_later(FileSystem& files, const char* place) {
   return Checkpoint(files, choose_checkpoint(files, place), Checkpoint::Verify::kLater);
 }
 
+// What is written must be an experiment that can be read.
+void check_readable(EngineState& engine, const std::string& text, const std::string& folder) {
+  config::Problems problems;
+  const auto document = config::Document::parse(text, join_path(folder, kExperimentName), problems);
+  if (problems.empty())
+    config::load_experiment(document, *engine.registry, {&engine.files, engine.data_folder, folder},
+                            problems);
+  problems.raise_if_any();
+}
+
+// With adapter_field a sample names its adapter by number.
+void warn_of_numbers(Log& log, const config::Experiment& then, const config::Experiment& now) {
+  for (size_t i = 0; i < now.models.size(); ++i) {
+    const config::ModelConfig& model = now.models[i];
+    if (model.adapter_field.empty()) continue;
+    const auto before = config::adapter_names(then.models[i]), left = config::adapter_names(model);
+    for (size_t was = 0; was < before.size(); ++was) {
+      const auto now_at = std::find(left.begin(), left.end(), before[was]);
+      const auto number = now_at - left.begin();
+      if (now_at != left.end() && number != static_cast<std::ptrdiff_t>(was))
+        log.warn("[checkpoint] adapter '" + before[was] + "' has the number " +
+                 std::to_string(number) + " in '" + model.adapter_field + "' now, " +
+                 std::to_string(was) + " before: make the data for the new numbers");
+    }
+  }
+}
+
 using MakeContent = std::function<NewContent(session::CheckpointOf&)>;
 plait_text* write_again(EngineState& engine, const char* checkpoint, const char* out,
                         const MakeContent& make) {
   const auto lock = observe::lock_run_around(engine.files, out);
   const Checkpoint from = open_later(engine.files, checkpoint);
   session::CheckpointOf of = with_experiment(engine, from);
+  const config::Experiment then = of.experiment;
   NewContent content = make(of);
   content.state.experiment = config::bind(of.experiment, *engine.registry, true);
+  check_readable(engine, content.state.experiment, out);
   std::unique_ptr<plait_text> text;  // complete before the checkpoint appears
   rewrite_checkpoint(
       engine.files, from, out, {}, {},
       [&](const Rewritten& done) { text.reset(new_text(rewritten_json(from, done))); }, &content);
+  warn_of_numbers(engine.log, then, of.experiment);
   return text.release();
 }
 

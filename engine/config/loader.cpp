@@ -42,7 +42,7 @@ std::string index_path(const std::string& path, size_t i) {
   return path + "[" + std::to_string(i) + "]";
 }
 
-bool ExperimentLoader::good_name(const std::string& name) const {
+bool good_name(std::string_view name) {
   const auto good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
@@ -52,8 +52,8 @@ bool ExperimentLoader::good_name(const std::string& name) const {
 
 bool ExperimentLoader::good_path(const std::string& name) const {
   const std::vector<std::string> parts = split(name, '.');
-  return name.size() <= 200 && std::all_of(parts.begin(), parts.end(),
-                                           [this](const std::string& p) { return good_name(p); });
+  return name.size() <= 200 &&
+         std::all_of(parts.begin(), parts.end(), [](const std::string& p) { return good_name(p); });
 }
 
 std::vector<ExperimentLoader::ConfigEntry> ExperimentLoader::entries(const Node& node,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/config/experiment.hpp"
+#include "engine/config/names.hpp"
 
 namespace plait::config {
 
@@ -113,9 +114,7 @@ class ExperimentLoader {
   // A plugin that the engine has loaded may still be forbidden in this experiment.
   void check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path);
 
-  // Checks a name that becomes part of parameter names and file names.
-  bool good_name(const std::string& name) const;
-  // The same for the name of a layer in blocks, "block.layer".
+  // good_name() for the name of a layer in blocks, "block.layer".
   bool good_path(const std::string& name) const;
 
   const Document& document_;

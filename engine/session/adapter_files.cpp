@@ -47,8 +47,7 @@ bool same_value(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-AdapterFiles::AdapterFiles(SessionContext& context, BaseWeights& bases,
-                           const AdapterSource& source)
+AdapterFiles::AdapterFiles(SessionContext& context, BaseWeights& bases, const AdapterSource& source)
     : c_(context), bases_(bases), source_(source), recorded_(source.recorded) {
   if (source.map) {
     weights_ = std::make_unique<checkpoint::Weights>(c_.files, source.map->weights, *source.map,
@@ -80,7 +79,7 @@ std::string AdapterFiles::find(const std::string& parameter, const std::string& 
   return {};
 }
 
-// Adapters are known by tensors TARGET.NAME.OWN, whose TARGET and OWN are those of our parameters.
+// Adapters are known by tensors TARGET.NAME.OWN, whose TARGET and OWN our parameters have.
 std::string AdapterFiles::name_there(const config::ModelConfig& model,
                                      const std::string& adapter) const {
   const std::vector<std::string> stored = names();

@@ -27,7 +27,7 @@ struct AdapterSource {
 
 using MakeSource = std::function<AdapterSource()>;
 
-// Part of a call that all ranks make. Errors of opening are those of every rank.
+// Part of a call that all ranks make. An error of opening is an error of all ranks.
 class AdapterFiles {
  public:
   AdapterFiles(SessionContext& context, BaseWeights& bases, const AdapterSource& source);

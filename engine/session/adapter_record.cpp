@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/text.hpp"
+#include "engine/config/node.hpp"
 
 namespace plait::session {
 namespace {
@@ -82,8 +83,8 @@ void add_adapters(ResultConfig& settings, const std::string& model_path,
   size_t next = 0;
   for (const RecordedAdapter& entry : adapters_in(settings)) next += entry.model == model_path;
   for (const RecordedAdapter& entry : entries) {
-    settings[key_of(model_path, next, "type")] = '"' + entry.type + '"';
-    settings[key_of(model_path, next, "name")] = '"' + entry.name + '"';
+    settings[key_of(model_path, next, "type")] = config::toml_text(entry.type);
+    settings[key_of(model_path, next, "name")] = config::toml_text(entry.name);
     for (const auto& [key, value] : entry.options) settings[key_of(model_path, next, key)] = value;
     ++next;
   }
@@ -109,12 +110,30 @@ void leave_adapter_field(ResultConfig& settings, const std::string& model_path) 
   if (field != settings.end()) field->second = "\"\"";
 }
 
+void leave_metrics(config::Experiment& e, const std::vector<std::string>& adapters) {
+  const auto of_one = [&](const std::string& metric) {
+    return std::any_of(adapters.begin(), adapters.end(),
+                       [&](const std::string& name) { return ends_with(metric, "." + name); });
+  };
+  for (auto& [path, keys] : e.sections) {
+    if (path == "checkpoint" && of_one(keys.get_text("best")))
+      keys.set_text("best", "", keys.origin("best"));
+    if (path == "evaluate.early_stop" && of_one(keys.get_text("metric"))) {
+      keys.set_text("metric", "", keys.origin("metric"));
+      keys.set_int("patience", 0, keys.origin("patience"));
+    }
+  }
+}
+
 void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string>& parameters) {
-  if (!model.optimizer) return;
   const auto fits_none = [&](const std::string& pattern) {
     return std::none_of(parameters.begin(), parameters.end(),
                         [&](const std::string& name) { return glob_match(pattern, name); });
   };
+  std::vector<std::string> missing = model.keys.get_texts("load_missing");
+  if (std::erase_if(missing, fits_none) > 0)
+    model.keys.set_texts("load_missing", missing, model.keys.origin("load_missing"));
+  if (!model.optimizer) return;
   std::erase_if(model.optimizer->groups, [&](const config::GroupConfig& group) {
     return std::any_of(group.match.begin(), group.match.end(), fits_none);
   });

@@ -41,7 +41,11 @@ void add_adapters(ResultConfig& settings, const std::string& model_path,
 void leave_adapter_field(config::ModelConfig& model);
 void leave_adapter_field(ResultConfig& settings, const std::string& model_path);
 
-// Leaves out groups of the model's optimizer with a pattern that matches none of its parameters.
+// Neither checkpoint.best nor early stopping watches a metric of one of the adapters.
+void leave_metrics(config::Experiment& e, const std::vector<std::string>& adapters);
+
+// Leaves out groups of the model's optimizer with a pattern that matches none of its parameters,
+// and such patterns of load_missing.
 void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string>& parameters);
 
 }  // namespace plait::session

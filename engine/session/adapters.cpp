@@ -49,7 +49,13 @@ void Adapters::check_base(const char* call) const {
              "plait_session_save_model(), and open a session of it");
 }
 
-void Adapters::check_beside_base(const char* call) const {
+void Adapters::check_beside_base(const char* call, const config::ModelConfig& model) const {
+  for (const plan::Parameter& p : c_.plan.parameters)
+    if (p.model == model.name && p.adapter.empty() && !p.frozen && model.trains(p.name))
+      fail_config(std::string("[session] ") + call + ": '" + p.name + "' is trained beside it (" +
+                  model.path +
+                  ".train), and the checkpoint of an adapter does not hold it; save all with "
+                  "plait_session_save()");
   check_not_kept(call);
   if (merged_finally_)
     fail(PLAIT_ERR_STATE, std::string("[session] ") + call +

@@ -45,8 +45,8 @@ class Adapters {
   // run may leave out what a merge has changed. Errors: PLAIT_ERR_STATE where they do.
   void check_base(const char* call) const;
   // Before `call`, which writes an adapter beside the weights that model.load names. Errors:
-  // PLAIT_ERR_STATE where a merge has changed them.
-  void check_beside_base(const char* call) const;
+  // PLAIT_ERR_STATE where a merge has changed them, PLAIT_ERR_CONFIG where some are trained.
+  void check_beside_base(const char* call, const config::ModelConfig& model) const;
   // Before parameters are loaded, maybe not all: what a kept merge has changed is put back.
   void drop();
   // Every parameter of the model was loaded.

@@ -297,6 +297,7 @@ NewContent without_adapter(CheckpointOf& from, const std::string& model_name,
   keep_adapters(content.state.settings, model.path,
                 [&](const std::string& one) { return one != name; });
   std::erase_if(model.adapters, [&](const auto& entry) { return entry.name == name; });
+  if (!model.adapter_field.empty()) leave_metrics(from.experiment, {name});
   drop_empty_groups(model, content);
   if (model.adapters.empty()) {
     leave_adapter_field(model);

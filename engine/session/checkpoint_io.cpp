@@ -126,9 +126,9 @@ Extra parse_extra(const plan::Plan& plan, const std::string& extra, int64_t step
 
 }  // namespace
 
-checkpoint::RunState CheckpointIo::run_state() {
+checkpoint::RunState CheckpointIo::run_state(bool whole) {
   checkpoint::RunState s;
-  if (c_.ranks.is_leader()) s.bases = bases_.records();
+  if (whole && c_.ranks.is_leader()) s.bases = bases_.records();
   s.step = c_.state.step;
   s.samples = c_.state.samples;
   s.world = {c_.plan.grid.data(), c_.plan.grid.tensor(), c_.plan.grid.pipeline()};
@@ -201,9 +201,8 @@ std::string CheckpointIo::save_model(const std::string& folder, const std::strin
   steps_.drain();
   return c_.on_all_ranks("saving", [&] {
     saver_.wait();
-    checkpoint::RunState state = run_state();
+    checkpoint::RunState state = run_state(false);  // it has no base: it is complete
     state.experiment = experiment;
-    state.bases.clear();  // it is complete
     for (const config::ModelConfig& model : c_.plan.experiment.models) {
       keep_adapters(state.settings, model.path, [](const auto&) { return false; });
       leave_adapter_field(state.settings, model.path);
@@ -219,7 +218,7 @@ std::string CheckpointIo::save_adapter(const std::string& folder, const config::
   steps_.drain();
   return c_.on_all_ranks("saving", [&] {
     saver_.wait();
-    checkpoint::RunState state = run_state();
+    checkpoint::RunState state = run_state(false);
     state.experiment = experiment;
     for (const config::ModelConfig& one : c_.plan.experiment.models) {
       keep_adapters(state.settings, one.path, [&](const std::string& name) {

@@ -54,7 +54,7 @@ class CheckpointIo {
   void restore(const checkpoint::Checkpoint& c);
 
  private:
-  checkpoint::RunState run_state();
+  checkpoint::RunState run_state(bool whole = true);  // whole: with the bases of this run
   using Chosen = std::function<bool(const plan::CheckpointBlock&)>;
   SavedCheckpoint write_in_place(const WriterOf& writer, const checkpoint::RunState& state,
                                  const Chosen& chosen);

@@ -219,7 +219,7 @@ void Session::reset_adapter(const config::ModelConfig& model, const std::string&
 }
 std::string Session::save_adapter(const std::string& folder, const config::ModelConfig& model,
                                   const std::string& adapter, const std::string& experiment) {
-  parts_->adapters.check_beside_base("save an adapter");
+  parts_->adapters.check_beside_base("save an adapter", model);
   return parts_->checkpoints.save_adapter(folder, model, adapter, experiment);
 }
 

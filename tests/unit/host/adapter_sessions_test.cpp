@@ -152,7 +152,7 @@ TEST_CASE("a reset adapter is as it began, with new states of the optimizer") {
     CHECK(values_of(run, name) != begin);
     host::check(plait_session_reset_adapter(run.session(), nullptr, name));
     CHECK(values_of(run, name) == begin);
-    // States are saved; those of one that has made no step are their initial values.
+    // States are saved; before the first step they have their initial values.
     const host::TempFolder folder;
     host::check(plait_session_save(run.session(), (folder / "a").c_str()));
     host::check(plait_session_save(fresh.session(), (folder / "b").c_str()));
@@ -402,6 +402,44 @@ TEST_CASE("a checkpoint that is loaded ends what a final merge changed") {
   says(host::failure_of([&] { save(run, "poems", folder / "x"); }).text, "a merge has changed");
   host::check(plait_session_load(run.session(), (folder / "whole").c_str()));
   save(run, "poems", folder / "poems");
+}
+
+TEST_CASE("what is left of an experiment without an adapter can be read") {
+  const host::TempFolder folder;
+  const Run run(by_sample() + "[checkpoint]\nbest = \"loss.code\"\n[data.eval]\ntype = " +
+                    "\"blend\"\npart_field = \"adapter\"\nparts = [{type = \"synthetic\", " +
+                    "samples = 12, shape = [13], classes = 5}]\n",
+                folder / "run");
+  run.losses(1);
+  host::check(plait_session_save(run.session(), (folder / "both").c_str()));
+  save(run, "poems", folder / "poems");
+  plait_text* text = nullptr;
+  const std::string out = folder / "less/step-0000000001";
+  host::check(plait_checkpoint_remove_adapter(run.engine(), (folder / "both").c_str(), nullptr,
+                                              "code", out.c_str(), &text));
+  plait_text_free(text);
+  for (const std::string& place : {folder / "less", folder / "poems"})
+    for (const auto& file : std::filesystem::recursive_directory_iterator(place)) {
+      if (file.path().filename() != "run.toml") continue;
+      CAPTURE(file.path().string());
+      std::ifstream in(file.path());
+      const std::string toml(std::istreambuf_iterator<char>(in), {});
+      CHECK(toml.find("loss.code") == toml.npos);
+      const Run opened(toml);  // throws where it is no experiment
+    }
+  says(host::failure_of([&] {
+         host::check(plait_checkpoint_remove_adapter(run.engine(), (folder / "both").c_str(),
+                                                     nullptr, "co*", out.c_str(), &text));
+       }).text,
+       "'co*' is no name of an adapter");
+}
+
+TEST_CASE("an adapter is not saved alone where parameters of the model are trained beside it") {
+  const host::TempFolder folder;
+  const Run run(experiment(kPoems, "train = [\"model.linear2.bias\"]\n"));
+  const std::string text = host::failure_of([&] { save(run, "poems", folder / "x"); }).text;
+  says(text, "'model.linear2.bias' is trained beside it (model.train)");
+  says(text, "plait_session_save()");
 }
 
 TEST_SUITE_END();
