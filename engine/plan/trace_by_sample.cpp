@@ -1,4 +1,4 @@
-// Adapters by sample: each sample of a model with adapter_field takes those of one name. At a
+// Adapters by sample: each sample of a model with adapter_field takes the adapters of a name. At a
 // target, adapters with equal methods and options are a group, for which wrap() is called once. A
 // parameter that it requests exists once for each of them, and what it gets stands for the one that
 // a sample takes (program/per_sample.hpp).

@@ -96,7 +96,7 @@ void Tracer::add_loss(size_t m, const LossSums& loss) {
   r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
 }
 
-// has_weights: the metric is divided by the weights of this loss, not by those of the model.
+// has_weights: the metric is divided by the weights of this loss, not by the model's.
 void Tracer::add_loss_metric(size_t m, const LossSums& loss, bool has_weights) {
   graph_->scope = model_ + "." + loss.config->name;
   std::string name = "loss";

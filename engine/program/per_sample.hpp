@@ -56,7 +56,7 @@ struct PerSampleContext {
 // Rules that definitions share.
 // Element by element. Rows and stacks broadcast, but over the samples.
 PerSampleResult map_per_sample(PerSampleContext& c);
-// An op of one operand, whose attribute `key` names axes, or one axis: they follow those of G.
+// An op of one operand, whose attribute `key` names axes, or one axis: they follow G.
 PerSampleResult along_axes_per_sample(PerSampleContext& c);
 
 // Writes ops that may read such values. One adapter's wrap() or a test holds it.

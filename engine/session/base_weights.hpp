@@ -1,4 +1,4 @@
-// The weights that checkpoints of a run leave out, and are loaded beside: those of model.load
+// The weights that checkpoints of a run leave out, and are loaded beside: what model.load names
 // (checkpoint.save = "trained", precision.frozen = "int8" or "nf4").
 #pragma once
 

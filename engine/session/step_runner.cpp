@@ -327,7 +327,7 @@ void StepRunner::count_updates() {
         ++c_.state.adapter_updates[static_cast<size_t>(norm.step - 1)];
 }
 
-// Sets the device's counts of updates to those of a checkpoint.
+// Sets the device's counts of updates to what a checkpoint has.
 void StepRunner::write_updates() {
   HostBuffer made(c_.plan.step);
   made.set(made.place(), static_cast<double>(c_.state.updates));

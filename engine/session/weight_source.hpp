@@ -29,7 +29,7 @@ struct GivenTensor {
 };
 
 // The tensors of the parameters that a source gives, in the order of the plan. Parameters that it
-// lacks and may lack are left out: those of load_missing, and all of an adapter.
+// lacks and may lack are left out: what load_missing names, and all of an adapter.
 // names: of its tensors; bases: of a checkpoint, empty where it holds all parameters. log: told
 // which parameters keep their initial values by load_missing; NULL for none. initial: gets a line
 // for each adapter that starts with its initial values, unless a checkpoint follows.

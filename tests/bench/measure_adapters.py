@@ -18,7 +18,7 @@ NAME = "GPT-2 124M, B4 T256"
 MATCH = 'match=["model.h*.attn.*.weight", "model.h*.mlp.*.weight"]'
 SPEED, MEMORY = 1.2, 0.6  # of the peer's best and least
 FROZEN = {"f32": "master", "bf16": "compute"}
-MANY, MANY_BATCH, MANY_SPEED = 8, 8, 0.9  # adapters in one pass, samples of a step, tokens/s of those of one adapter
+MANY, MANY_BATCH, MANY_SPEED = 8, 8, 0.9  # adapters in one pass, samples of a step, least tokens/s, of one adapter's
 SWITCH = 1.0  # ms
 NF4_BYTES, NF4_LOSS = 0.56, 0.01  # bytes of a frozen element of a product; difference of the loss, of that beside f32
 NF4_STEPS, BASE_STEPS, LAST = 200, 60, 20  # of the adapter; of the base before; whose losses are averaged

@@ -4,7 +4,7 @@
 
 Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors
 by pattern, rank-stabilised or not, on products, the embedding and the head; DoRA; or IA3) is drawn
-and saved by the library. plait imports both: all logits must be those of the library in float64 to
+and saved by the library. plait imports both: all logits must be the library's in float64 to
 1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some
 steps, and one of its own on q and v, and exports them: the library loads each with nothing missing
 and nothing unexpected, and its logits must be those of plait likewise, to 1e-5 of the largest one.

@@ -1,7 +1,9 @@
 """Inputs, containers and comparison shared by the golden generators."""
 
+import argparse
 import json
 import struct
+import sys
 
 import numpy as np
 import torch
@@ -81,6 +83,22 @@ class Golden:
                     yield f"{name}: {old.dtype}{old.shape} in the file, {new.dtype}{new.shape} now"
                 elif not np.allclose(old, new, rtol=tolerance, atol=tolerance):
                     yield f"{name}: values differ by {np.abs(old - new).max():.3g}"
+
+
+def write_or_check(make, path, summary):
+    """The command line of a script that makes one file: writes what make() returns, or compares it with the file (--check)."""
+    parser = argparse.ArgumentParser(description=summary)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    golden = make()
+    if not options.check:
+        golden.write(path)
+        return 0
+    found = list(golden.differences(path))
+    for line in found:
+        print(f"[golden] {path.name}: {line}", file=sys.stderr)
+    return 1 if found else 0
 
 
 def leaf(array):

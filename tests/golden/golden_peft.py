@@ -18,7 +18,6 @@ decay: the peft library trains rows, Plait what is added to them.
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
 """
 
-import argparse
 import copy
 import pathlib
 import sys
@@ -28,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from peft import IA3Config, LoraConfig, TrainableTokensConfig, VeraConfig, get_peft_model
 
-from golden_data import Golden, Inputs
+from golden_data import Golden, Inputs, write_or_check
 from golden_training import STEPS, WIDTHS, initial_parameters, make_data, norm_of
 
 ADAMW = dict(lr=0.02, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.05)
@@ -320,20 +319,5 @@ def train(model, parameters, inputs, targets, **changed):
     return {"losses": np.array(losses), "grad_norms": np.array(norms)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    golden, path = make(), pathlib.Path(__file__).resolve().parent / "peft.safetensors"
-    if not options.check:
-        golden.write(path)
-        return 0
-    found = list(golden.differences(path))
-    for line in found:
-        print(f"[golden] {path.name}: {line}", file=sys.stderr)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(make, pathlib.Path(__file__).resolve().parent / "peft.safetensors", __doc__.splitlines()[0]))

@@ -5,17 +5,16 @@ golden_families.py, 20 steps of AdamW in float64.
 
 Case NAME of prompts.safetensors holds `init.PARAMETER` and `final.PARAMETER`, PARAMETER being
 Plait's full name; `losses` (20), each before its update; `logits` (2,20,96) behind the virtual
-tokens, after the last one. Case `batch` has `ids` and `labels` (2,20), those of the tokens behind
+tokens, after the last one. Case `batch` has `ids` and `labels` (2,20), of the tokens behind
 the virtual ones.
 """
 
-import argparse
 import pathlib
 import sys
 
 import torch
 import torch.nn.functional as F
-from golden_data import Golden, Inputs
+from golden_data import Golden, Inputs, write_or_check
 from golden_families import batch, model_of
 from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
 
@@ -68,20 +67,5 @@ def make():
     return golden
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    golden, path = make(), pathlib.Path(__file__).resolve().parent / "prompts.safetensors"
-    if not options.check:
-        golden.write(path)
-        return 0
-    found = list(golden.differences(path))
-    for line in found:
-        print(f"[golden] {path.name}: {line}", file=sys.stderr)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(make, pathlib.Path(__file__).resolve().parent / "prompts.safetensors", __doc__.splitlines()[0]))

@@ -149,22 +149,6 @@ void check_only_adapters_change(const Outcome& o) {
   }
 }
 
-std::vector<Layout> layouts() {
-  std::vector<Layout> all{
-      {1, 1, 1, 0, "1f1b", 1, 4, "layer"},
-      {1, 2, 1, 0, "1f1b", 1, 8},
-      {1, 2, 1, 2, "1f1b", 1, 4},
-      {1, 2, 1, 3, "1f1b", 1, 2, "cheap"},
-      {1, 1, 2, 0, "1f1b", 1, 16},
-      {2, 1, 1, 0, "1f1b", 1, 4},
-      {2, 1, 1, 0, "zero_bubble", 1, 4, "layer"},
-      {1, 2, 2, 1, "1f1b", 1, 4},
-  };
-  all.push_back({1, 1, 4, 0, "1f1b", 1, 8});
-  all.back().sequence = true;
-  return all;
-}
-
 // A GPT-2 has biases, and its table is also its head.
 const std::string kBiases =
     "[[model.adapters]]\nnames = [\"chat\", \"code\"]\ntype = \"bitfit\"\n"
@@ -182,7 +166,7 @@ void check_grids(const Folder& folder, const std::string& model, const std::stri
       compute);
   const Outcome expected = alone(joint, steps);
   check_only_adapters_change(expected);
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : few_layouts()) {
     CAPTURE(layout.text());
     const auto got = run(on(joint, layout), layout.ranks(), train(steps));
     for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
@@ -222,7 +206,7 @@ TEST_SUITE("adapters_by_sample") {
               data(folder, "mix", kMix) + data(folder, "mix", kMix, "eval") + kBySample, compute),
           8);
       for (size_t k = 0; k < kNames.size(); ++k) {
-        // The same samples, and those of the others are the base's.
+        // The same samples; those without the adapter are the base's.
         std::vector<int> own;
         for (const int i : kMix) own.push_back(i == static_cast<int>(k) ? 0 : -1);
         const auto samples = data(folder, "own", own) + data(folder, "own", own, "eval");

@@ -104,22 +104,6 @@ match = ["model.ids.weight", "model.head.weight"]
 rank = 2
 )";
 
-std::vector<Layout> layouts() {
-  std::vector<Layout> all{
-      {1, 1, 1, 0, "1f1b", 1, 4, "layer"},
-      {1, 2, 1, 0, "1f1b", 1, 8},
-      {1, 2, 1, 2, "1f1b", 1, 4},
-      {1, 2, 1, 3, "1f1b", 1, 2, "cheap"},
-      {1, 1, 2, 0, "1f1b", 1, 16},
-      {2, 1, 1, 0, "1f1b", 1, 4},
-      {2, 1, 1, 0, "zero_bubble", 1, 4, "layer"},
-      {1, 2, 2, 1, "1f1b", 1, 4},
-  };
-  all.push_back({1, 1, 4, 0, "1f1b", 1, 8});
-  all.back().sequence = true;
-  return all;
-}
-
 // Of an adapter, and trained: VeRA's matrices stay as they are drawn, and PiSSA's initial factors.
 bool is_adapter(const std::string& parameter) {
   for (const char* name :
@@ -152,7 +136,7 @@ void check_grids(const std::string& toml, const std::string& compute, double tol
   const Outcome expected = alone(job_spec, steps);
   check_frozen(expected);
   CHECK(expected.losses.back() < expected.losses.front());
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : few_layouts()) {
     if (tried && !tried(layout)) continue;
     CAPTURE(layout.text());
     const auto got = run(on(job_spec, layout), layout.ranks(), train(steps));
@@ -245,7 +229,7 @@ TEST_SUITE("adapters") {
   TEST_CASE("merged into a Llama on every grid, and taken back") {
     const Folder folder;
     const std::string toml = llama_model(folder) + kMerged + kMergedTables;
-    std::vector<Layout> all = layouts();
+    std::vector<Layout> all = few_layouts();
     all.insert(all.begin(), Layout{});
     const std::vector<Layout> some{{},
                                    {1, 2, 1, 3, "1f1b", 1, 2, "cheap"},

@@ -139,7 +139,7 @@ void check_near(double got, double expected, double tolerance) {
   CHECK(std::abs(got - expected) <= tolerance * std::max(1.0, std::abs(expected)));
 }
 
-// What an adapter has in the joint run is what it has alone. figures: with those of single losses.
+// What an adapter has in the joint run is what it has alone. figures: also of single losses.
 void check_adapter(const Trained& joint, const Trained& one, const std::string& name,
                    const std::vector<std::string>& figures, double tolerance) {
   CAPTURE(name);

@@ -58,6 +58,22 @@ std::vector<std::vector<Layout>> grids() {
   return all;
 }
 
+std::vector<Layout> few_layouts() {
+  std::vector<Layout> all{
+      {1, 1, 1, 0, "1f1b", 1, 4, "layer"},
+      {1, 2, 1, 0, "1f1b", 1, 8},
+      {1, 2, 1, 2, "1f1b", 1, 4},
+      {1, 2, 1, 3, "1f1b", 1, 2, "cheap"},
+      {1, 1, 2, 0, "1f1b", 1, 16},
+      {2, 1, 1, 0, "1f1b", 1, 4},
+      {2, 1, 1, 0, "zero_bubble", 1, 4, "layer"},
+      {1, 2, 2, 1, "1f1b", 1, 4},
+  };
+  all.push_back({1, 1, 4, 0, "1f1b", 1, 8});
+  all.back().sequence = true;
+  return all;
+}
+
 JobSpec on(JobSpec job_spec, const Layout& layout) {
   for (const std::string& o : layout.overrides()) job_spec.overrides.push_back(o);
   return job_spec;

@@ -30,6 +30,9 @@ struct Layout {
 // micro-batches changes from one layout to the next. The tests that run the layouts choose
 // recomputation.
 std::vector<std::vector<Layout>> grids();
+// One of each kind, of up to 4 ranks, for models of blocks and tests that repeat them in several
+// types: each axis, ZeRO stages, schedules, recomputation, sequence parallelism.
+std::vector<Layout> few_layouts();
 
 // The job on that layout.
 JobSpec on(JobSpec job_spec, const Layout& layout);

@@ -125,7 +125,7 @@ class Blend {
     return static_cast<uint64_t>(Shape(f.shape).count()) * kit::dtype_bytes(f.shape.dtype);
   }
 
-  // The fields of a sample: those of the parts, and the number of its part where it is asked for.
+  // The fields of a sample: what the parts have, and the number of its part where it is asked for.
   void add_part_field(const Options& o) {
     const auto of_parts = parts_[0].fields();
     fields_.assign(of_parts.begin(), of_parts.end());

@@ -12,7 +12,7 @@ inline constexpr char kPromptTable[] = "embed.weight";
 inline constexpr char kPromptVectors[] = "vectors";
 
 // The entry [[model.adapters]] of the adapter in `folder`; its place is told to `out`.
-// Errors: those of read_adapter().
+// Errors: as read_adapter().
 std::string read_prompt(const std::string& folder, const support::JsonPlace& config,
                         const Model& base, const std::string& name, const FormatOutput& out);
 

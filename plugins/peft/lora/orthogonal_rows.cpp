@@ -32,7 +32,7 @@ struct Op {
   }
 };
 
-// Rotates rows of y (m,n) and, the same way, those of v (m,m), until all pairs are orthogonal.
+// Rotates rows of y (m,n) and, the same way, rows of v (m,m), until all pairs are orthogonal.
 class Rotations {
  public:
   Rotations(double* y, double* v, int64_t m, int64_t n) : y_(y), v_(v), m_(m), n_(n) {}

@@ -98,7 +98,7 @@ std::vector<PeftStart> start(Builder& b, const Options& o, const PeftTarget& t) 
     return b.op("matmul", {x, w}, {attr("transpose_b", to_out == t.out_in)});
   };
   const std::vector<Value> drawn{widened(f.trained.a), widened(f.initial.a)};
-  // Rows of the weight beside them: behind a merge the factors may be those of a weight of zeros.
+  // Rows of the weight beside them: behind a merge the factors may come from a weight of zeros.
   const Value own =
       b.op("slice", {w},
            {attr("axis", static_cast<int64_t>(t.out_dim())), attr("start", 0), attr("stop", rows)});

@@ -90,7 +90,7 @@ PLAIT_PLUGIN("peft-virtual-tokens", "0.1.0", "Apache-2.0", "Trained vectors at t
       "soft_prompt", "puts trained embeddings in place of the first tokens, which are placeholders",
       PLAIT_PEFT_LOOKUP | PLAIT_PEFT_LAYER, kSoftPrompt);
   static const auto prefix =
-      peft<wrap>("prefix", "puts trained keys and values in place of those of the first tokens",
+      peft<wrap>("prefix", "puts trained keys and values in the places of the first tokens",
                  PLAIT_PEFT_PRODUCT, kPrefix);
   host.add(soft_prompt);
   host.add(prefix);

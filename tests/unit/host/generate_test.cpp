@@ -27,6 +27,12 @@ std::vector<int32_t> told(const std::string& toml, size_t prompt) {
   return g.of(s).ids;
 }
 
+std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> bytes_of(const Run& run) {
+  plait_tokenizer* t = nullptr;
+  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
+  return {t, plait_tokenizer_close};
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("generate");
@@ -159,10 +165,8 @@ TEST_CASE("end ids, fewest tokens, the callback") {
 
 TEST_CASE("text: whole characters only, stop texts across tokens") {
   const Run run(stories(kOnly));
-  plait_tokenizer* t = nullptr;
-  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
-  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
-      t, plait_tokenizer_close);
+  const auto tokenizer = bytes_of(run);
+  plait_tokenizer* t = tokenizer.get();
   Generator g(run, t);
   plait_sampling hot{sizeof hot, 3, 0, 0, 0, 0, 5};  // many bytes that are no UTF-8
   plait_prompt p{};
@@ -204,10 +208,8 @@ TEST_CASE("text: whole characters only, stop texts across tokens") {
 
 TEST_CASE("ids stand in front of a text") {
   const Run run(stories(kOnly));
-  plait_tokenizer* t = nullptr;
-  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
-  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
-      t, plait_tokenizer_close);
+  const auto tokenizer = bytes_of(run);
+  plait_tokenizer* t = tokenizer.get();
   Generator g(run, t);
   const std::vector<int32_t> front{1, 30, 2};
   plait_prompt p = greedy(20);
@@ -224,10 +226,8 @@ TEST_CASE("ids stand in front of a text") {
 
 TEST_CASE("a stop text ends the text before it") {
   const Run run(stories(kOnly));
-  plait_tokenizer* t = nullptr;
-  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
-  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
-      t, plait_tokenizer_close);
+  const auto tokenizer = bytes_of(run);
+  plait_tokenizer* t = tokenizer.get();
   const auto told = [&](std::vector<const char*> stops) {
     Generator g(run, t);
     plait_prompt p = greedy(60);
@@ -253,10 +253,8 @@ TEST_CASE("a stop text ends the text before it") {
 
 TEST_CASE("a sequence that is cut off gives the text that was held back") {
   const Run run(stories(kOnly));
-  plait_tokenizer* t = nullptr;
-  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
-  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
-      t, plait_tokenizer_close);
+  const auto tokenizer = bytes_of(run);
+  plait_tokenizer* t = tokenizer.get();
   const auto told = [&](uint64_t end_after, const std::string& stop) {
     Generator g(run, t);
     g.end_after = end_after;

@@ -24,7 +24,7 @@ const std::vector<float>& values(float value) {
   return all.try_emplace(value, 96, value).first->second;
 }
 
-// Tensors with these names. The shapes are those of the parameters; (2) of others.
+// Tensors with these names. The parameters' own shapes; of others (2).
 void write(const std::string& path, const std::vector<std::string>& names, float value = 0.5f) {
   std::vector<TensorSource> tensors;
   for (const std::string& name : names) {
@@ -78,7 +78,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("weights that lack parameters: all are named, and those of load_missing may") {
+TEST_CASE("weights that lack parameters: all are named, but load_missing allows some") {
   Loads strict({});
   write(strict.path, {kAll[0], kAll[1]});
   const std::string text = strict.error(PLAIT_ERR_DATA);
