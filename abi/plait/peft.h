@@ -33,9 +33,11 @@ extern "C" {
 #define PLAIT_PEFT_PRODUCT 1u /* a product with a parameter of two dimensions */
 #define PLAIT_PEFT_LOOKUP 2u  /* rows of a table, which is a parameter, by their numbers */
 #define PLAIT_PEFT_LAYER 4u   /* a layer */
+#define PLAIT_PEFT_GROUPED 8u /* a product of groups of rows, each with a matrix of its own: experts */
 
 /* One place where a method is applied. I and O are the inputs and outputs of a product, V and C the
- * rows and columns of a table, R.. any number of dimensions. Borrowed for the call. */
+ * rows and columns of a table, E the groups of a grouped product (experts), N all its rows, R.. any
+ * number of dimensions. Borrowed for the call. */
 typedef struct plait_peft_target {
   size_t struct_size;
   const char *name; /* layer and parameter, "model.h0.attn.q.weight"; or the layer */
@@ -52,6 +54,10 @@ typedef struct plait_peft_target {
   int64_t shard_unit;
   int32_t shard_dim;
   uint32_t reserved;
+  /* Of a grouped product, whose input is (N,I), output (N,O), weight (E,O,I) or (E,I,O) and bias
+   * (E,O): where the rows of each group begin and, last, N: (E+1), as the op grouped_matmul takes
+   * them. 0 of all others. */
+  plait_value groups;
 } plait_peft_target;
 
 /* A parameter of an adapter, as the builder returned it, and the value with which it starts. */
@@ -59,6 +65,23 @@ typedef struct plait_peft_start {
   plait_value parameter, value;
 } plait_peft_start;
 #define PLAIT_PEFT_MAX_STARTS 16u /* of one target */
+
+/* A parameter of an adapter behind an update of the optimizer. (P..) is its global shape; n is what
+ * score() gives for each target, T the number of targets of the adapter. Values are f32, or f64
+ * where [precision] says so. Borrowed for the call. */
+typedef struct plait_peft_update {
+  size_t struct_size;
+  const char *name;      /* the parameter's own, as wrap() requested it: "a" */
+  plait_value parameter; /* (P..), as the optimizer leaves it */
+  plait_value gradient;  /* (P..), as the optimizer read it: of the mean loss, clipped */
+  plait_value step;      /* (): number of this update of the adapter, from 1 */
+  int64_t total_steps;   /* of the run; 0: unknown */
+  uint32_t n_targets;    /* T */
+  uint32_t reserved;
+  /* For update() only; 0 in score(). */
+  plait_value scores;     /* (n): of this target, all its parameters added */
+  plait_value all_scores; /* (T,n): of all targets of the adapter, on all ranks */
+} plait_peft_update;
 
 /* Kind "plait.peft/1". Static. */
 typedef struct plait_peft_item {
@@ -99,6 +122,22 @@ typedef struct plait_peft_item {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *start)(plait_builder *b, const plait_options *options,
                                                   const plait_peft_target *target,
                                                   plait_peft_start *starts, uint32_t *n);
+  /* What the method does behind each update of the optimizer, for a method that chooses between its
+   * targets, such as one that gives a budget of ranks to those that matter most. Both are called
+   * for each parameter of each target, and write ops as the rule of an optimizer with
+   * PLAIT_SCOPE_TENSOR does (optimizer.h): as if there were one rank, with state() and
+   * tensor_state() that belong to the parameter and are saved beside those of the optimizer.
+   *
+   * score() sets *scores (n): n is the same for all parameters of all targets. The engine adds
+   * those of one target, and gathers them over all ranks. *scores 0: nothing of this parameter.
+   * update() then sets *parameter to what it is to be; it comes as update->parameter.
+   * Neither has an effect in a step that is skipped. Both NULL: the optimizer alone decides.
+   * Errors: PLAIT_ERR_INVALID, or one of `b`, as of wrap(). [thread: plan; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *score)(plait_builder *b, const plait_options *options,
+                                                  const plait_peft_update *update, plait_value *scores);
+  /* See score(). Errors: PLAIT_ERR_INVALID, or one of `b`, as of wrap(). [thread: plan; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *update)(plait_builder *b, const plait_options *options,
+                                                   const plait_peft_update *update, plait_value *parameter);
 } plait_peft_item;
 
 #define PLAIT_KIND_PEFT "plait.peft/1"

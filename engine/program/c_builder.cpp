@@ -277,6 +277,25 @@ plait_error* tensor_state(plait_builder* b, const plait_state* s, plait_value* o
   });
 }
 
+plait_error* add_loss(plait_builder* b, const char* name, double factor, plait_value sum,
+                      plait_value weight) {
+  return guard_c([&] {
+    const CHandle& f = handle(b, "add_loss");
+    const auto& hook = need(f, f.hooks->add_loss, "add_loss");
+    check_name(f, "add_loss", name);
+    for (const plait_value v : {sum, weight}) {
+      check_value(f, v, "add_loss");
+      const plait_shape& s = f.g->shape(v);
+      if (s.ndim != 0 || !is_float(s.dtype))
+        fail_invalid(where(f, "add_loss") + "('" + name +
+                     "'): sum and weight are scalars, floats, found " + text(s));
+    }
+    if (!std::isfinite(factor))
+      fail_invalid(where(f, "add_loss") + strf("('%s'): the factor is %g", name, factor));
+    hook(name, factor, sum, weight);
+  });
+}
+
 plait_error* fail_with(plait_builder*, uint32_t code, const char* text, uint64_t size) {
   return new_plugin_error(code, text, size, nullptr);
 }
@@ -292,7 +311,8 @@ const plait_build_table kTable = {sizeof(plait_build_table),
                                   state,
                                   set_state,
                                   fail_with,
-                                  tensor_state};
+                                  tensor_state,
+                                  add_loss};
 
 // Handles that no builder uses. There are as many as builders existed at once.
 class HandlePool {

@@ -28,6 +28,8 @@ struct BuildHooks {
   std::function<ValueId(const std::string& name, double initial)> state;
   std::function<ValueId(const plait_state&)> tensor_state;
   std::function<void(const std::string& name, ValueId)> set_state;
+  // A term of the loss: factor * sum / weight.
+  std::function<void(const std::string& name, double factor, ValueId sum, ValueId weight)> add_loss;
   // A value with the shape of `like`, filled with uniform random numbers in [0, 1).
   std::function<ValueId(ValueId like)> random_uniform;
   // A stream that no other op of the program has.

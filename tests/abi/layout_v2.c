@@ -287,8 +287,9 @@ AT(plait_state, shape, 16);
 AT(plait_state, initial, 88);
 AT(plait_state, parameter_dims, 96);
 
-SIZE(plait_build_table, 96);
+SIZE(plait_build_table, 104);
 AT(plait_build_table, tensor_state, 88);
+AT(plait_build_table, add_loss, 96);
 
 /* optimizer.h */
 SIZE(plait_parameter_info, 96);

@@ -106,6 +106,12 @@ const plait_build_table* Builder::table() {
         *out = s.push(i == s.states.end() ? Tensor(dims, {state->initial}) : i->second);
         return nullptr;
       },
+      [](plait_builder* b, const char* name, double factor, plait_value sum,
+         plait_value weight) -> plait_error* {
+        Builder& s = self(b);
+        s.losses[name] += factor * s.at(sum).v.at(0) / s.at(weight).v.at(0);
+        return nullptr;
+      },
   };
   return &table;
 }

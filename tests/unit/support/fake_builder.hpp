@@ -46,6 +46,7 @@ class Builder {
   std::map<std::string, Tensor> new_states;                // values passed to set_state()
   Tensor state_like;                                       // the shape of states
   std::map<std::string, std::vector<int64_t>> state_dims;  // of those of tensor_state()
+  std::map<std::string, double> losses;                    // terms by name, each added up
   std::vector<double> uniform;                             // results of random_uniform, cyclic
   std::vector<std::string> ops;                            // names in order
 

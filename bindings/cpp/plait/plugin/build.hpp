@@ -174,6 +174,13 @@ class Builder {
     check(b_->table->tensor_state(b_, &s, &out.id));
     return out;
   }
+  // Adds factor * sum / weight to the loss: see plait_build_table.add_loss.
+  void add_loss(const char* name, double factor, Value sum, Value weight) const {
+    if (b_->table->struct_size < offsetof(plait_build_table, add_loss) + sizeof(void*))
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[add_loss] this engine is older than terms of the loss; use a newer one");
+    check(b_->table->add_loss(b_, name, factor, sum.id, weight.id));
+  }
   void set_state(const char* name, Value v) const { check(b_->table->set_state(b_, name, v.id)); }
   bool training() const { return b_->table->training(b_) != 0; }
   std::string scope() const { return b_->table->scope(b_); }
