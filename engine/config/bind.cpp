@@ -123,7 +123,7 @@ class Binder {
       absent("settings of some of the parameters", "[[" + path + ".groups]]", group_keys());
     for (const GroupConfig& group : optimizer.groups) {
       header(path + ".groups", true);
-      values(group.keys);
+      item(group);
       bind_schedule(path + ".groups", group.schedule);
     }
   }

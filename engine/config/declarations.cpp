@@ -133,7 +133,7 @@ std::vector<Table> tables() {
       {"optimizer.groups[]",
        {"model.optimizer.groups[]", "models.NAME.optimizer.groups[]"},
        "settings of some of the parameters",
-       "",
+       PLAIT_KIND_OPTIMIZER,
        "",
        "",
        group_keys()},

@@ -125,7 +125,7 @@ class Describer {
     if (of.schedule) item(path + ".schedule", *of.schedule);
     for (size_t i = 0; i < of.groups.size(); ++i) {
       const std::string group = path + ".groups[" + std::to_string(i) + "]";
-      values(group, of.groups[i].path, of.groups[i].keys);
+      item(group, of.groups[i]);
       if (of.groups[i].schedule) item(group + ".schedule", *of.groups[i].schedule);
     }
   }

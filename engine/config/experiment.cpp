@@ -33,6 +33,11 @@ bool any_matches(const std::vector<std::string>& patterns, const std::string& na
 
 }  // namespace
 
+const ItemConfig& OptimizerConfig::rule(int32_t group) const {
+  if (group < 0 || groups[static_cast<size_t>(group)].type.empty()) return *this;
+  return groups[static_cast<size_t>(group)];
+}
+
 bool GroupConfig::holds(const std::string& parameter) const {
   return any_matches(match, parameter);
 }

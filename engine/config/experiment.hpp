@@ -193,13 +193,12 @@ struct MetricConfig : ItemConfig {
   bool train = true;  // computed in training steps, too
 };
 
-struct GroupConfig {
-  std::string path;
-  Origin origin;
-  OptionSet keys;
-  std::vector<std::string> match;              // patterns of full parameter names; * and ?
-  double learning_rate = 0, weight_decay = 0;  // the optimizer's defaults if the group sets none
-  std::optional<ItemConfig> schedule;          // the optimizer's if the group sets none
+// type "": the rule is that of the optimizer, with its options.
+struct GroupConfig : ItemConfig {
+  std::vector<std::string> match;  // patterns of full parameter names; * and ?
+  // If the group sets none: the optimizer's, or with a type of its own the defaults of that.
+  double learning_rate = 0, weight_decay = 0;
+  std::optional<ItemConfig> schedule;  // the optimizer's if the group sets none
   bool frozen = false;
   bool elementwise = false;  // the optimizer's element-wise rule, whatever rule it would choose
   bool holds(const std::string& parameter) const;  // true if one of the patterns matches
@@ -220,6 +219,8 @@ struct OptimizerConfig : ItemConfig {
   double clip_grad_norm = 0;           // 0: no clipping
   std::optional<ItemConfig> schedule;  // none: constant
   std::vector<GroupConfig> groups;
+  // The item and the options by which parameters of a group are updated; -1: of no group.
+  const ItemConfig& rule(int32_t group) const;
 };
 
 struct ModelConfig {

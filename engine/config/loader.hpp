@@ -108,6 +108,9 @@ class ExperimentLoader {
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);
   OptimizerConfig read_optimizer(const ConfigEntry& table);
+  // The keys of a group, and with a type of its own the options of that, which becomes `own`.
+  void read_rule(const ConfigEntry& table, const OptimizerConfig& of, GroupConfig& group,
+                 CatalogItem& own);
   std::vector<GroupConfig> read_groups(const ConfigEntry& optimizer, const OptimizerConfig& of);
   std::optional<ItemConfig> read_schedule(const ConfigEntry& owner);
 

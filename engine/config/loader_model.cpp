@@ -221,25 +221,42 @@ std::optional<ItemConfig> ExperimentLoader::read_schedule(const ConfigEntry& own
   return schedule;
 }
 
+void ExperimentLoader::read_rule(const ConfigEntry& table, const OptimizerConfig& of,
+                                 GroupConfig& group, CatalogItem& own) {
+  std::vector<std::string_view> known{"schedule"};
+  const Node& type = table.node->find("type");
+  if (!type.absent() && !(type.is(NodeKind::kText) && type.as_text().empty()))
+    return read_item(table, PLAIT_KIND_OPTIMIZER, group_keys(), known, group, &own);
+  group.path = table.path;
+  group.origin = table.node->origin();
+  for (const Node::Entry& entry : table.node->entries()) {
+    if (!of.options.declares(entry.key)) continue;
+    problems_.add(entry.origin, key_path(table.path, entry.key),
+                  "'" + entry.key + "' is an option of [" + of.path + "]",
+                  "add type = \"" + of.type + "\" to give this group options of its own");
+    known.emplace_back(entry.key);
+  }
+  group.keys = OptionSet::check(*table.node, group_keys(), known, table.path, resolver_, problems_);
+}
+
 std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimizer,
                                                        const OptimizerConfig& of) {
   std::vector<GroupConfig> groups;
   for (const ConfigEntry& table :
        entries(optimizer.node->find("groups"), key_path(optimizer.path, "groups"), false)) {
     GroupConfig group;
-    group.path = table.path;
-    group.origin = table.node->origin();
-    constexpr std::string_view kTables[] = {"schedule"};
-    group.keys =
-        OptionSet::check(*table.node, group_keys(), kTables, table.path, resolver_, problems_);
+    CatalogItem rates;
+    rates.learning_rate = of.learning_rate;
+    rates.weight_decay = of.weight_decay;
+    read_rule(table, of, group, rates);
     if (group.keys.get_texts("match").empty() && group.keys.given("match"))
       problems_.add(group.keys.origin("match"), key_path(table.path, "match"),
                     "an empty list matches no parameter", "name patterns, as in [\"*.bias\"]");
     check_rates(group.keys, table.path, problems_);  // its own, and not those it inherits
     if (!group.keys.given("learning_rate"))
-      group.keys.set_real("learning_rate", of.learning_rate, Origin::none());
+      group.keys.set_real("learning_rate", rates.learning_rate, Origin::none());
     if (!group.keys.given("weight_decay"))
-      group.keys.set_real("weight_decay", of.weight_decay, Origin::none());
+      group.keys.set_real("weight_decay", rates.weight_decay, Origin::none());
     group_keys().read(group.keys, group);  // with the inherited rates
     group.schedule = table.node->has("schedule") ? read_schedule(table) : of.schedule;
     groups.push_back(std::move(group));

@@ -112,16 +112,26 @@ constexpr Key<ItemConfig> kSchedule[] = {
     key<&ItemConfig::type>(text_option("type", nullptr, "schedule item"), kResult),
 };
 constexpr Key<GroupConfig> kGroup[] = {
+    key<&GroupConfig::type, GroupConfig>(
+        text_option(
+            "type", "\"\"",
+            "optimizer item for these parameters, whose options then stand here; empty: the "
+            "rule and the options of [optimizer]"),
+        kResult),
     key<&GroupConfig::match>(texts_option("match", nullptr,
                                           "patterns of full parameter names, with * and ?; a "
                                           "parameter may match at most one group; "
                                           "without a match it uses the optimizer's own settings"),
                              kResult),
     key<&GroupConfig::learning_rate>(
-        at_least(real_option("learning_rate", "0.0", "learning rate; default: the optimizer's"), 0),
+        at_least(real_option("learning_rate", "0.0",
+                             "learning rate; default: the optimizer's, or that of `type`"),
+                 0),
         kResult),
     key<&GroupConfig::weight_decay>(
-        at_least(real_option("weight_decay", "0.0", "weight decay; default: the optimizer's"), 0),
+        at_least(real_option("weight_decay", "0.0",
+                             "weight decay; default: the optimizer's, or that of `type`"),
+                 0),
         kResult),
     key<&GroupConfig::frozen>(
         bool_option("frozen", "false", "true: these parameters are never updated"), kResult),
@@ -254,7 +264,9 @@ std::vector<std::string_view> reserved_keys(std::string_view kind) {
       {PLAIT_KIND_LAYER, layer_keys(), {"tie"}},
       {PLAIT_KIND_LOSS, loss_keys(), {}},
       {PLAIT_KIND_METRIC, metric_keys(), {}},
-      {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen", "elementwise"}},
+      {PLAIT_KIND_OPTIMIZER,
+       optimizer_keys(),
+       {"schedule", "groups", "match", "frozen", "elementwise"}},
       {PLAIT_KIND_PEFT, adapter_keys(), {}},
       {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
       {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},

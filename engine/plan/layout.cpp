@@ -98,6 +98,7 @@ int32_t trained_group(PlanDraft& plan, const Parameter& p) {
         plan.groups[i].adapter == g.adapter)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
+  g.setting = p.setting;
   const std::vector<GradientNorm>& norms = plan.models[m].norms;
   while (norms.at(g.norm).adapter != g.adapter) ++g.norm;
   g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;

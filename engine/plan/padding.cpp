@@ -75,7 +75,7 @@ void check_padding_stays_zero(const Plan& plan, const ParameterGroup& group,
   const std::optional<PaddingFault> fault = padding_fault(plan, group, rule);
   if (!fault) return;
   const Parameter& p = *fault->parameter;
-  const OptimizerOf optimizer = optimizer_of(plan, p.model);
+  const OptimizerOf optimizer = optimizer_of(plan, p);
   const auto shards = static_cast<long>(plan.grid.tensor()),
              entries = static_cast<long>(p.shape.dims[p.shard_dim]);
   fail(PLAIT_ERR_PLUGIN,

@@ -99,8 +99,9 @@ struct ParameterGroup {
   uint32_t scope = 0;         // PLAIT_SCOPE_* of all its parameters
   std::vector<int32_t> tied;  // pipeline ranks that all hold these parameters; empty: not tied
   int32_t model = 0;
-  std::string adapter;  // whose these parameters are where samples choose their adapter; or ""
-  size_t norm = 0;      // of its gradients: index into Model::norms
+  int32_t setting = -1;  // as of its parameters
+  std::string adapter;   // whose these parameters are where samples choose their adapter; or ""
+  size_t norm = 0;       // of its gradients: index into Model::norms
   double learning_rate = 0, weight_decay = 0;
   std::optional<config::ItemConfig> schedule;  // none: constant
   int64_t elements = 0;                        // N, padding included

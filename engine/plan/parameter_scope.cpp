@@ -61,8 +61,11 @@ void note_outputs(const Graph& g, const ParameterOf& parameters, ValueId output)
   }
 }
 
-const config::GroupConfig* group_config(const OptimizerOf& optimizer, const Parameter& p) {
-  return p.setting < 0 ? nullptr : &optimizer.config.groups[static_cast<size_t>(p.setting)];
+const config::OptimizerConfig& config_of(const Plan& plan, const Parameter& p) {
+  const auto& models = plan.experiment.models;
+  return *std::find_if(models.begin(), models.end(), [&](const config::ModelConfig& m) {
+            return m.name == p.model;
+          })->optimizer;
 }
 
 uint32_t scope_of(const Plan& plan, const OptimizerOf& optimizer, const Parameter& p) {
@@ -87,13 +90,18 @@ uint32_t scope_of(const Plan& plan, const OptimizerOf& optimizer, const Paramete
 
 }  // namespace
 
-OptimizerOf optimizer_of(const Plan& plan, const std::string& model) {
-  const auto& models = plan.experiment.models;
-  const auto at = std::find_if(models.begin(), models.end(),
-                               [&](const config::ModelConfig& m) { return m.name == model; });
-  const config::OptimizerConfig& config = *at->optimizer;
-  const plait_optimizer_item& item = plan.registry->optimizer(config.type);
-  return {item, config, plan.registry->plugin_of(&item)};
+OptimizerOf optimizer_of(const Plan& plan, const config::ItemConfig& rule) {
+  const plait_optimizer_item& item = plan.registry->optimizer(rule.type);
+  return {item, rule, plan.registry->plugin_of(&item)};
+}
+
+OptimizerOf optimizer_of(const Plan& plan, const Parameter& p) {
+  return optimizer_of(plan, config_of(plan, p).rule(p.setting));
+}
+
+OptimizerOf optimizer_of(const Plan& plan, const ParameterGroup& g) {
+  const config::ModelConfig& model = plan.experiment.models[static_cast<size_t>(g.model)];
+  return optimizer_of(plan, model.optimizer->rule(g.setting));
 }
 
 plait_parameter_info info_of(const Parameter& p) {
@@ -113,10 +121,10 @@ void note_parameter_flags(PlanDraft& plan, const Tracer& training) {
 void choose_scopes(PlanDraft& plan) {
   for (Parameter& p : plan.parameters) {
     if (p.frozen) continue;
-    const OptimizerOf optimizer = optimizer_of(plan, p.model);
-    const config::GroupConfig* group = group_config(optimizer, p);
-    if (group && group->elementwise) p.flags |= PLAIT_PARAMETER_ELEMENTWISE;
-    p.scope = scope_of(plan, optimizer, p);
+    const auto& groups = config_of(plan, p).groups;
+    if (p.setting >= 0 && groups[static_cast<size_t>(p.setting)].elementwise)
+      p.flags |= PLAIT_PARAMETER_ELEMENTWISE;
+    p.scope = scope_of(plan, optimizer_of(plan, p), p);
   }
 }
 

@@ -14,13 +14,15 @@ void note_parameter_flags(PlanDraft& plan, const Tracer& training);
 // Errors: what a plugin returns; PLAIT_ERR_PLUGIN for a scope that is none.
 void choose_scopes(PlanDraft& plan);
 
-// The item of a parameter's optimizer, the config of its model and its plugin's name, for messages.
+// The item by which a parameter is updated, what the experiment says of it, and its plugin's name:
+// that of the model's optimizer, or of a group with a type of its own.
 struct OptimizerOf {
   const plait_optimizer_item& item;
-  const config::OptimizerConfig& config;
+  const config::ItemConfig& config;
   const std::string& plugin;
 };
-OptimizerOf optimizer_of(const Plan& plan, const std::string& model);
+OptimizerOf optimizer_of(const Plan& plan, const Parameter& parameter);
+OptimizerOf optimizer_of(const Plan& plan, const ParameterGroup& group);
 
 // Borrows the name of the parameter.
 plait_parameter_info info_of(const Parameter& parameter);

@@ -51,7 +51,7 @@ class Rule {
   Rule(const Plan& plan, const ParameterGroup& group, const Parameter& parameter)
       : plan_(plan),
         parameter_(parameter),
-        optimizer_(optimizer_of(plan, parameter.model)),
+        optimizer_(optimizer_of(plan, parameter)),
         graph_(std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar)) {
     graph_->scope = group.name;
     build(group);

@@ -59,9 +59,7 @@ void check_updated(const Graph& g, const PluginCall& at, const std::string& what
 // bucket asks for them. Returns the parameter's own elements as they are then.
 ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Bucket& bucket,
                      const BucketValues& values, const StepScale& common) {
-  const config::OptimizerConfig& config =
-      *plan.experiment.models[static_cast<size_t>(group.model)].optimizer;
-  const plait_optimizer_item& item = plan.registry->optimizer(config.type);
+  const auto [item, config, plugin] = optimizer_of(plan, group);
   std::vector<ValueId> current(group.states.size(), 0), next(group.states.size(), 0);
   const auto index_of = [&](const std::string& name) {
     const auto at = std::find_if(group.states.begin(), group.states.end(),
@@ -105,7 +103,7 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
                             0,
                             nullptr};
   PluginOutputs<ValueId> room(1, 0);
-  const PluginCall at{plan.registry->plugin_of(&item), "build", "optimizer", item.name};
+  const PluginCall at{plugin, "build", "optimizer", item.name};
   check_plugin(at, "the update of " + group.name + " (" + config.origin.text() + ")",
                [&] { return item.build(builder.get(), &config.options, &update, room.data()); });
   const std::vector<ValueId> outputs = room.take(at, "outputs, expected");

@@ -42,26 +42,31 @@ std::string start_new(const plan::Plan& plan, const plan::Parameter& p,
                                           : ", which takes a file of weights");
 }
 
+// The setting that names the optimizer of a group's parameters; -1: of no group.
+std::string rule_key(const config::ModelConfig& model, int32_t group) {
+  const bool own = model.optimizer && &model.optimizer->rule(group) != &*model.optimizer;
+  return model.path + ".optimizer" + (own ? strf(".groups[%d]", group) : "") + ".type";
+}
+
 [[noreturn]] void fail_state(const plan::Plan& plan, const plan::CheckpointBlock& b,
                              const checkpoint::Checkpoint& c) {
   const plan::Parameter& p = b.parameter;
   const config::ModelConfig& model = model_of(plan, p);
-  const std::string state = b.tensor.substr(p.name.size() + 1),
-                    key = model.path + ".optimizer.type";
+  const std::string state = b.tensor.substr(p.name.size() + 1), key = rule_key(model, p.setting);
   const auto& settings = c.state().settings;
   const auto saved = settings.find(key);
-  const std::string own = model.optimizer ? model.optimizer->type : "";
+  const std::string own = model.optimizer ? model.optimizer->rule(p.setting).type : "";
   std::string was = saved == settings.end() ? "another optimizer" : saved->second;
   std::erase(was, '"');
   const bool same = was == own;
-  fail_config("[session] '" + c.path() + "' was saved with " + was +
-              (same ? " of other options" : "") + " and has no state '" + state + "' of " + own +
-              " for '" + p.name + "'; resume with " +
-              (same || saved == settings.end()
-                   ? "the optimizer as it was"
-                   : (model.optimizer ? model.optimizer->path : model.path + ".optimizer") +
-                         ".type = " + saved->second) +
-              ", or " + start_new(plan, p, c));
+  fail_config(
+      "[session] '" + c.path() + "' was saved with " + was + (same ? " of other options" : "") +
+      " and has no state '" + state + "' of " + own + " for '" + p.name + "'; resume with " +
+      (same || saved == settings.end()
+           ? "the optimizer as it was"
+           : (model.optimizer ? model.optimizer->rule(p.setting).path : model.path + ".optimizer") +
+                 ".type = " + saved->second) +
+      ", or " + start_new(plan, p, c));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class Collector {
     schedule(path, model.optimizer->schedule);
     for (size_t i = 0; i < model.optimizer->groups.size(); ++i) {
       const std::string group = path + ".groups[" + std::to_string(i) + "]";
-      values(group, model.optimizer->groups[i].keys);
+      item(group, model.optimizer->groups[i]);
       schedule(group, model.optimizer->groups[i].schedule);
     }
   }

@@ -129,6 +129,32 @@ TEST_SUITE("optimizers_2") {
     }
   }
 
+  TEST_CASE("a group with an optimizer of its own") {
+    const Folder folder;
+    // The model with one optimizer for weights and another one for biases: whichever is the
+    // model's, and whichever that of a group.
+    const auto with = [&](const std::string& of_all, const std::string& match,
+                          const std::string& own) {
+      const std::string toml = with_optimizer(model(folder), of_all);
+      return in_f64(toml.substr(0, toml.find("[[optimizer.groups]]")) +
+                    "[[optimizer.groups]]\nmatch = [\"" + match + "\"]\n" + own);
+    };
+    const std::string sgd = "type = \"sgd\"\nmomentum = 0.5\nlearning_rate = 0.01\n";
+    for (const std::string& keys :
+         {std::string("type = \"adamw\"\nlearning_rate = 0.003\nbeta2 = 0.9\n"), kOptimizers[0]}) {
+      CAPTURE(keys);
+      const JobSpec job_spec = with(keys, "*.bias", sgd);
+      const Outcome expected = alone(job_spec, 10);
+      check_same({alone(with(sgd, "*.weight\", \"*.gain", keys), 10)}, expected, kStrict);
+      CHECK(alone(in_f64(with_optimizer(model(folder), keys)), 10).losses != expected.losses);
+      for (const Layout& layout : kLayouts) {
+        if (layout.data == 3 || layout.pipeline == 4) continue;
+        CAPTURE(layout.text());
+        check_same(run(on(job_spec, layout), layout.ranks(), train(10)), expected, kStrict);
+      }
+    }
+  }
+
   TEST_CASE("a state may take the old value of the parameter or of another state") {
     const Folder folder;
     const auto with = [&](const std::string& keys) {

@@ -96,11 +96,12 @@ std::string reference_page(const Declarations& declarations) {
   text += "## Tables\n\n";
   for (const Json& table : declarations.tables()) text += table_section(table);
   std::vector<std::string> kinds;  // those of tables first, in their order
-  for (const Json& table : declarations.tables())
-    if (table.contains("kind")) kinds.push_back(table["kind"]);
-  for (const Json& item : declarations.items())
-    if (std::find(kinds.begin(), kinds.end(), item.at("kind")) == kinds.end())
-      kinds.push_back(item.at("kind"));
+  const auto note = [&](const Json& of) {
+    const std::string kind = of.value("kind", "");
+    if (!kind.empty() && std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+  };
+  for (const Json& table : declarations.tables()) note(table);
+  for (const Json& item : declarations.items()) note(item);
   for (const std::string& kind : kinds) {
     const std::vector<Json> items = declarations.items(kind);
     if (items.empty()) continue;

@@ -67,6 +67,27 @@ TEST_CASE("a whole experiment is read") {
   CHECK(device.get_int("threads") == 0);
 }
 
+TEST_CASE("a group may have an optimizer of its own, with its options and default rates") {
+  std::string text = kSmall;
+  text.replace(text.find("match = [\"*.bias\"]"), 18,
+               "match = [\"*.bias\"]\ntype = \"leap\"\nlength = 5");
+  for (int round = 0; round < 2; ++round) {
+    const Loaded l = load(text);
+    CAPTURE(l.problems);
+    REQUIRE(l.problems.empty());
+    const OptimizerConfig& o = *l.experiment.model("model")->optimizer;
+    CHECK(o.groups[0].learning_rate == 0.3);
+    CHECK(o.groups[0].weight_decay == 0);
+    CHECK(o.groups[0].schedule->options.get_int("warmup") == 3);
+    CHECK(&o.rule(0) == &o.groups[0]);
+    CHECK(o.rule(0).type == "leap");
+    CHECK(o.rule(0).options.get_int("length") == 5);
+    CHECK(&o.rule(1) == &o);
+    CHECK(&o.rule(-1) == &o);
+    text = bind(l.experiment, catalog());
+  }
+}
+
 TEST_CASE("a bound experiment reads back as the same one") {
   const Loaded first = load(kSmall);
   const std::string text = bind(first.experiment, catalog());

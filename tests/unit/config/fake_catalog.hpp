@@ -50,6 +50,8 @@ class FakeCatalog : public Catalog {
         {at_most(at_least(make_option(PLAIT_OPT_REAL, "momentum", "0.0"), 0), 1, true)});
     items_[PLAIT_KIND_OPTIMIZER]["descent"].item.learning_rate = 0.01;
     items_[PLAIT_KIND_OPTIMIZER]["descent"].item.weight_decay = 0.5;
+    add(PLAIT_KIND_OPTIMIZER, "leap", {make_option(PLAIT_OPT_INT, "length", "2")});
+    items_[PLAIT_KIND_OPTIMIZER]["leap"].item.learning_rate = 0.3;
     add(PLAIT_KIND_PEFT, "patch", {make_option(PLAIT_OPT_INT, "rank", "8")});
     add(PLAIT_KIND_SCHEDULE, "slope", {make_option(PLAIT_OPT_INT, "warmup", "0")});
     add(PLAIT_KIND_DATASET, "table",
