@@ -1,21 +1,26 @@
 // The activations that matmul can fuse, in double.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
-#include <optional>
+#include <string>
 #include <string_view>
+
+#include "kit/op_attrs.hpp"
 
 namespace plait::support {
 
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu };
 
-constexpr std::optional<Activation> activation_named(std::string_view name) {
+// Throws kit::Invalid for a name that is none.
+inline Activation activation_named(std::string_view name) {
   constexpr std::string_view kNames[] = {"none", "relu",      "tanh", "sigmoid",
                                          "gelu", "gelu_tanh", "silu"};
-  for (int i = 0; i < 7; ++i)
-    if (name == kNames[i]) return static_cast<Activation>(i);
-  return std::nullopt;
+  const auto* at = std::ranges::find(kNames, name);
+  kit::need(at != std::end(kNames), "unknown activation '" + std::string(name) + "'");
+  return static_cast<Activation>(at - kNames);
 }
 
 inline double activate(Activation kind, double v) {

@@ -82,14 +82,14 @@ class PlainMatmulF8 {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const MatmulF8 p = parse_matmul_f8(d);
-    need(activation_named(p.activation).has_value(), "unknown activation '" + p.activation + "'");
+    activation_named(p.activation);
     choice.workspace = Scratch::bytes(2 * p.k);
     why = "plain loops in double";
     return true;
   }
   PlainMatmulF8(plait_device*, const plait_op_desc& d)
       : p_(parse_matmul_f8(d)),
-        activation_(*activation_named(p_.activation)),
+        activation_(activation_named(p_.activation)),
         types_(operand_types(d)) {}
 
   void run(plait_queue*, void* const* data, void* workspace) const {

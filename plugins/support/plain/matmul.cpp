@@ -12,14 +12,14 @@ class PlainMatmul {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const Matmul p = parse_matmul(d);
-    need(activation_named(p.activation).has_value(), "unknown activation '" + p.activation + "'");
+    activation_named(p.activation);
     choice.workspace = Scratch::bytes(2 * p.n + p.k);
     why = "plain loops in double";
     return true;
   }
   PlainMatmul(plait_device*, const plait_op_desc& d)
       : p_(parse_matmul(d)),
-        activation_(*activation_named(p_.activation)),
+        activation_(activation_named(p_.activation)),
         types_(operand_types(d)) {}
 
   void run(plait_queue*, void* const* operands, void* workspace) const {

@@ -99,14 +99,14 @@ class PlainMatmulQuantized {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const MatmulQuantized p = parse_matmul_quantized(d);
-    need(activation_named(p.activation).has_value(), "unknown activation '" + p.activation + "'");
+    activation_named(p.activation);
     choice.workspace = Scratch::bytes(2 * p.k);
     why = "plain loops in double";
     return true;
   }
   PlainMatmulQuantized(plait_device*, const plait_op_desc& d)
       : p_(parse_matmul_quantized(d)),
-        activation_(*activation_named(p_.activation)),
+        activation_(activation_named(p_.activation)),
         types_(operand_types(d)) {}
 
   void run(plait_queue*, void* const* data, void* workspace) const {

@@ -9,10 +9,10 @@
 
 #include "kit/dtype.hpp"
 #include "plugins/devices/cpu/half/convert.hpp"
+#include "plugins/devices/cpu/kernels/fused_activation.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/matmul/matmul.hpp"
-#include "plugins/support/activation.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -219,9 +219,6 @@ class MatmulF8 {
     return (static_cast<uint64_t>(n) * sizeof(float) + 63) / 64 * 64;
   }
   static MatmulDesc desc_of(const kit::MatmulF8& p, const plait_op_desc& d) {
-    // support::Activation lists the same functions in the same order.
-    const auto known = support::activation_named(p.activation);
-    kit::need(known.has_value(), "unknown activation '" + p.activation + "'");
     MatmulDesc m;
     m.m = p.m;
     m.n = p.n;
@@ -230,7 +227,7 @@ class MatmulF8 {
     m.batch_stride_c = p.m * p.n;
     m.accumulate = p.accumulate;
     m.bias = p.bias;
-    m.activation = static_cast<Activation>(*known);
+    m.activation = fused_activation(p.activation);
     m.threads = static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024));
     return m;
   }

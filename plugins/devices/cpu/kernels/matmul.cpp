@@ -6,19 +6,12 @@
 
 #include "kit/dtype.hpp"
 #include "kit/ops/matmul.hpp"
+#include "plugins/devices/cpu/kernels/fused_activation.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/widened.hpp"
-#include "plugins/support/activation.hpp"
 
 namespace plait::cpu {
 namespace {
-
-// support::Activation lists the same functions in the same order.
-Activation activation(const std::string& name) {
-  const auto known = support::activation_named(name);
-  kit::need(known.has_value(), "unknown activation '" + name + "'");
-  return static_cast<Activation>(*known);
-}
 
 MatmulDesc desc_of(const plait_op_desc& d) {
   const kit::Matmul p = kit::parse_matmul(d);
@@ -35,7 +28,7 @@ MatmulDesc desc_of(const plait_op_desc& d) {
   m.accumulate = p.accumulate;
   m.bias = p.bias;
   m.squares = p.squares;
-  m.activation = activation(p.activation);
+  m.activation = fused_activation(p.activation);
   m.threads = static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024));
   return m;
 }

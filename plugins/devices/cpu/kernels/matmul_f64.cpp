@@ -15,8 +15,7 @@ class MatmulF64 {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const kit::Matmul p = kit::parse_matmul(d);
-    kit::need(support::activation_named(p.activation).has_value(),
-              "unknown activation '" + p.activation + "'");
+    support::activation_named(p.activation);
     for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i)
       if ((i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype != PLAIT_F64) {
         why = "takes f64 only";
@@ -28,7 +27,7 @@ class MatmulF64 {
   }
   MatmulF64(plait_device*, const plait_op_desc& d)
       : p_(kit::parse_matmul(d)),
-        activation_(*support::activation_named(p_.activation)),
+        activation_(support::activation_named(p_.activation)),
         y_(d.n_inputs) {}
 
   void run(plait_queue*, void* const* operands, void*) const {

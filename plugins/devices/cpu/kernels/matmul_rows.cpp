@@ -9,9 +9,9 @@
 #include "kit/dtype.hpp"
 #include "kit/ops/matmul.hpp"
 #include "plugins/devices/cpu/half/convert.hpp"
+#include "plugins/devices/cpu/kernels/fused_activation.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/matmul/matmul.hpp"
-#include "plugins/support/activation.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -34,10 +34,7 @@ MatmulDesc desc_of_rows(const plait_op_desc& d) {
   m.accumulate = p.accumulate;
   m.bias = p.bias;
   m.squares = p.squares;
-  // support::Activation lists the same functions in the same order.
-  const auto known = support::activation_named(p.activation);
-  kit::need(known.has_value(), "unknown activation '" + p.activation + "'");
-  m.activation = static_cast<Activation>(*known);
+  m.activation = fused_activation(p.activation);
   m.threads = static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024));
   return m;
 }

@@ -4,22 +4,19 @@
 #include <algorithm>
 
 #include "kit/ops/quantized.hpp"
+#include "plugins/devices/cpu/kernels/fused_activation.hpp"
 #include "plugins/devices/cpu/matmul/quantized.hpp"
-#include "plugins/support/activation.hpp"
 
 namespace plait::cpu {
 
 inline QuantizedDesc quantized_desc(const plait_op_desc& d) {
   const kit::MatmulQuantized p = kit::parse_matmul_quantized(d);
-  // support::Activation lists the same functions in the same order.
-  const auto known = support::activation_named(p.activation);
-  kit::need(known.has_value(), "unknown activation '" + p.activation + "'");
   return {p.m,
           p.n,
           p.k,
           p.bias,
           p.accumulate,
-          static_cast<Activation>(*known),
+          fused_activation(p.activation),
           static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024)),
           p.weights.format,
           p.transpose_b};

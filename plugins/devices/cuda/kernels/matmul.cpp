@@ -52,9 +52,7 @@ struct MatmulPlan {
 
 MatmulPlan::MatmulPlan(const plait_op_desc& d)
     : op(kit::parse_matmul(d, kit::Tf32::kKnown)), y(d.n_inputs) {
-  const auto known = support::activation_named(op.activation);
-  kit::need(known.has_value(), "unknown activation '" + op.activation + "'");
-  activation = *known;
+  activation = support::activation_named(op.activation);
   y_type = d.outputs[0].dtype;
   bias_type = op.bias ? d.inputs[2].dtype : y_type;
   squares_type = op.squares ? d.outputs[1].dtype : 0;

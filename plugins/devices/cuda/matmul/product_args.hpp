@@ -10,8 +10,7 @@ namespace plait::cuda {
 // Throws Invalid where our kernels do not have the activation.
 template <class P>
 P with_known_activation(P p) {
-  kit::need(support::activation_named(p.activation).has_value(),
-            "unknown activation '" + p.activation + "'");
+  support::activation_named(p.activation);
   return p;
 }
 
@@ -24,7 +23,7 @@ class ProductArgs {
     if (p.bias) fixed.bias.dtype = d.inputs[bias_at].dtype;
     fixed.y.dtype = fixed.c.dtype = d.outputs[0].dtype;
     fixed.m = p.m, fixed.n = p.n, fixed.k = p.k;
-    fixed.activation = static_cast<uint32_t>(*support::activation_named(p.activation));
+    fixed.activation = static_cast<uint32_t>(support::activation_named(p.activation));
   }
   // With bias, c and y among the operands of the op.
   Args of(void* const* operands) const {
