@@ -53,7 +53,10 @@ typedef struct plait_peft_target {
   /* How tensor parallelism may shard the weight: see plait_parameter. */
   int64_t shard_unit;
   int32_t shard_dim;
-  uint32_t reserved;
+  /* In wrap(), of a method that adds terms to the loss (plait_build_table.add_loss): the number of
+   * targets of the adapter, so that a term may be a mean over them. 0 at first, while they are
+   * counted: then wrap() adds the term as well, and is called again with their number. */
+  uint32_t n_targets;
   /* Of a grouped product, whose input is (N,I), output (N,O), weight (E,O,I) or (E,I,O) and bias
    * (E,O): where the rows of each group begin and, last, N: (E+1), as the op grouped_matmul takes
    * them. 0 of all others. */
@@ -71,7 +74,7 @@ typedef struct plait_peft_start {
  * where [precision] says so. Borrowed for the call. */
 typedef struct plait_peft_update {
   size_t struct_size;
-  const char *name;      /* the parameter's own, as wrap() requested it: "a" */
+  const char *name;      /* the parameter's own, as wrap() requests it: "a" */
   plait_value parameter; /* (P..), as the optimizer leaves it */
   plait_value gradient;  /* (P..), as the optimizer read it: of the mean loss, clipped */
   plait_value step;      /* (): number of this update of the adapter, from 1 */
@@ -130,7 +133,8 @@ typedef struct plait_peft_item {
    *
    * score() sets *scores (n): n is the same for all parameters of all targets. The engine adds
    * those of one target, and gathers them over all ranks. *scores 0: nothing of this parameter.
-   * update() then sets *parameter to what it is to be; it comes as update->parameter.
+   * update() then sets *parameter to what it is to be; it comes as update->parameter. It reads
+   * states as score() has set them.
    * Neither has an effect in a step that is skipped. Both NULL: the optimizer alone decides.
    * Errors: PLAIT_ERR_INVALID, or one of `b`, as of wrap(). [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *score)(plait_builder *b, const plait_options *options,

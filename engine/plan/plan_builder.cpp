@@ -296,6 +296,8 @@ void PlanBuilder::trace(config::Problems& problems) {
   if (!only)
     traced_ = {trace_models(draft_, true, one, &problems),
                trace_models(draft_, false, one, &problems)};
+  if (!only && problems.empty() && traced_.train->counted_targets_late())
+    traced_.train = trace_models(draft_, true, one, &problems);
   if (const int64_t slots = draft_.generation.slots) {
     traced_.decode = trace_generation(draft_, slots, &problems);
     traced_.prefill = slots == 1 ? traced_.decode : trace_generation(draft_, 1, &problems);

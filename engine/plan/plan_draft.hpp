@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/base/log.hpp"
@@ -40,6 +42,9 @@ struct PlanDraft : Plan {
   int32_t normalization_segment = -1;  // of `normalizations`; -1: there are none
   // Reduces the sums of a step together with loss and weight sums; -1: none.
   int32_t step_sums_collective = -1;
+  // How many targets an adapter has that adds terms to the loss, by key_of() (trace.hpp); known
+  // when it was traced once.
+  std::map<std::string, uint32_t> targets_of_adapter;
   // Messages of a batch of an evaluation that its programs do not wait for.
   std::vector<PendingSend> evaluation_sends;
 

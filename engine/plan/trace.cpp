@@ -53,6 +53,7 @@ void Tracer::run() {
       if (plan_.experiment.models[m].frozen == frozen) trace_model(m);
   note_index_ranges();
   note_other_readers();
+  note_target_counts();
   if (failed_models_.empty() && (!problems_ || problems_->empty())) lower_precision();
 }
 
@@ -86,6 +87,7 @@ void Tracer::trace_model(size_t m) {
   const size_t first_op = graph_->ops().size();
   block_.clear();
   last_.clear();
+  terms_.clear();
   hooks_ = {};
   // A frozen model only ever evaluates: no dropout in a teacher.
   hooks_.training = training() && !model.frozen;
@@ -107,6 +109,7 @@ void Tracer::trace_model(size_t m) {
   outputs_.emplace_back(plan_.experiment.models.size() == 1 ? "output" : model.name + ".output",
                         last_[0]);
   hooks_.parameter = nullptr;
+  hooks_.add_loss = nullptr;
   if (mode_ == TraceMode::kGeneration) return;
   const size_t first = graph_->ops().size();
   trace_losses(m);
@@ -199,6 +202,10 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
   const size_t first_op = graph_->ops().size();
   enter_blocks(model, layer.name);
   hooks_.parameter = [&](const plait_parameter& p) { return parameter(p, model, layer); };
+  if (hooks_.training)
+    hooks_.add_loss = [&](const std::string& name, double factor, ValueId sum, ValueId weights) {
+      note_term({&layer, "", name, factor, sum, weights});
+    };
   std::vector<ValueId> out;
   if (trace_entry(layer, [&] { out = build_layer(model, layer); })) {
     if (poisoned_) poison_values_.insert(out.begin(), out.end());
@@ -372,7 +379,7 @@ Tracer::LossSums Tracer::build_loss(const config::LossConfig& loss) {
                     i == 0 ? "a scalar float, the sum of weighted losses"
                            : "a scalar float, the sum of weights");
   for (ValueId& v : out) v = graph_->as_type(v, plan_.precision.scalar);
-  return {&loss, out[0], out[1], writes_likelihood(*graph_, first_op)};
+  return {&loss, loss.name, loss.weight, out[0], out[1], writes_likelihood(*graph_, first_op)};
 }
 
 void Tracer::trace_metrics(size_t m) {

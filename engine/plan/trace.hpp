@@ -47,6 +47,11 @@ struct AdapterTarget {
   uint32_t what = 0;  // PLAIT_PEFT_*
 };
 
+// Names an adapter among all of an experiment: several may have one entry.
+inline std::string key_of(const config::AdapterConfig& adapter) {
+  return adapter.path + "." + adapter.name;
+}
+
 // One that adapters change, with what their merge() and start() are told of it.
 struct AdaptedTarget {
   std::string model, name;
@@ -110,6 +115,9 @@ class Tracer {
     std::string adapter = {};
   };
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
+  // Whether methods wrote terms of the loss before the number of their targets was known: then
+  // the models are to be traced again.
+  bool counted_targets_late() const { return counted_late_; }
   // What adapters could change.
   const std::vector<AdapterTarget>& adapter_targets() const { return adapter_targets_; }
   // What they do change.
@@ -175,12 +183,16 @@ class Tracer {
   void note_layer(const config::LayerConfig& layer, ValueId output, size_t first_op);
   void check_ties(const config::LayerConfig& layer);
   void trace_losses(size_t m);
-  // What a loss writes.
+  // What a loss writes, or terms of one name.
   struct LossSums {
-    const config::LossConfig* config;
+    const config::ItemConfig* entry;  // for messages
+    std::string name;
+    double factor;
     ValueId sum, weights;  // over the samples: of weight * loss, and of the weights
     bool is_log_likelihood;
     std::string adapter = {};  // of whose samples; "": of all
+    bool is_term = false;
+    ValueId scaled = 0;  // of terms: sum, each multiplied by its factor; `factor` is then 1
   };
   LossSums build_loss(const config::LossConfig& loss);
   std::vector<LossSums> build_losses(size_t m);
@@ -189,6 +201,27 @@ class Tracer {
   void note_adapter_weights(size_t m, const std::vector<LossSums>& of_adapters);
   ValueId joined(const std::vector<ValueId>& scalars);
   ValueId factor_of(Result& r, ValueId weights);
+  // In trace_terms.cpp: terms of the loss that layers and PEFT methods add.
+  struct LossTerm {
+    const config::ItemConfig* entry;  // who adds it
+    std::string scope, name;
+    double factor;
+    ValueId sum, weights;
+    // With adapters by sample, of a method: whose term it is, and what its scalars stand for
+    // (program/per_sample.hpp); 0: they are scalars.
+    AdapterGroup group = {};
+    ValueId sums = 0, all_weights = 0;
+  };
+  void note_term(LossTerm term);
+  void note_target_counts();
+  std::vector<LossSums> terms_of(size_t m);
+  void add_term(size_t m, std::vector<LossSums>& to, const LossTerm& term, ValueId sum,
+                ValueId weights, const std::string& adapter);
+  void add_terms_by_sample(size_t m, std::vector<LossSums>& to, const LossTerm& term);
+  void check_term_name(size_t m, const LossTerm& term) const;
+  ValueId of_adapter(ValueId scalar, ValueId stack, size_t member, ValueId own_weights);
+  bool are_equal(ValueId a, ValueId b) const;
+  ValueId known_weights(const std::vector<ValueId>& among, ValueId weights) const;
   // Calls for each adapter of a model whose samples choose one, while the weights of samples that
   // take another one are 0.
   void for_each_adapter(size_t m, const std::function<void(const std::string& adapter)>& call);
@@ -260,6 +293,10 @@ class Tracer {
   std::vector<MetricState> metric_states_;
   std::vector<AdapterTarget> adapter_targets_;
   std::vector<AdaptedTarget> adapted_targets_;
+  std::vector<LossTerm> terms_;                // of the model being traced
+  std::map<std::string, uint32_t> n_targets_;  // by key_of(): met so far
+  std::set<std::string> with_terms_;           // key_of() of adapters whose methods wrote one
+  bool counted_late_ = false;
   std::map<int32_t, std::string> adapted_ops_;  // by op: the target that it is, or is written for
   std::map<ValueId, bool> shared_;              // see is_shared(): what is known so far
   std::vector<LayerOutput> layer_outputs_;

@@ -91,7 +91,9 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
   const bool met =
       std::any_of(adapted_targets_.begin(), adapted_targets_.end(),
                   [&](const AdaptedTarget& t) { return t.name == name && t.what == known.what; });
-  if (!met) adapted_targets_.push_back(std::move(known));
+  if (met) return target.output;
+  for (const config::AdapterConfig* adapter : known.adapters) ++n_targets_[key_of(*adapter)];
+  adapted_targets_.push_back(std::move(known));
   return target.output;
 }
 
@@ -129,6 +131,10 @@ ValueId Tracer::wrap(const config::ModelConfig& model, const config::AdapterConf
   static const config::LayerConfig no_ties;
   program::BuildHooks hooks = hooks_;
   hooks.parameter = [&](const plait_parameter& p) { return parameter(p, model, no_ties); };
+  if (hooks_.add_loss)
+    hooks.add_loss = [&](const std::string& name, double factor, ValueId sum, ValueId weights) {
+      note_term({&adapter, "", name, factor, sum, weights});
+    };
   return call_wrap(adapter, target, hooks);
 }
 
@@ -138,11 +144,15 @@ ValueId Tracer::call_wrap(const config::AdapterConfig& adapter, const plait_peft
   const plait_peft_item& item = plan_.registry->peft(adapter.type);
   const PluginCall at{plan_.registry->plugin_of(&item), "wrap", "PEFT method", item.name};
   write_for(adapter, target);
+  plait_peft_target own = target;
+  if (const auto known = plan_.targets_of_adapter.find(key_of(adapter));
+      known != plan_.targets_of_adapter.end())
+    own.n_targets = known->second;
   ValueId output = 0;
   try {
     program::CBuilder builder(*graph_, hooks);
     if (plait_error* e = try_plugin(
-            at, [&] { return item.wrap(builder.get(), &adapter.options, &target, &output); }))
+            at, [&] { return item.wrap(builder.get(), &adapter.options, &own, &output); }))
       throw from_c(e);
     program::check_outputs(*graph_, at, {output});
     if (!program::same(graph_->shape(output), graph_->shape(target.output)))

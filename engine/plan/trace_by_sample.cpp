@@ -36,17 +36,27 @@ std::vector<int64_t> others(const config::ModelConfig& model, const std::vector<
   return all;
 }
 
-bool alike(const config::AdapterConfig& a, const config::AdapterConfig& b) {
-  return a.type == b.type && a.options.to_toml(false) == b.options.to_toml(false);
+using TargetCounts = std::map<std::string, uint32_t>;  // PlanDraft::targets_of_adapter
+
+// Their methods are told the same.
+bool alike(const config::AdapterConfig& a, const config::AdapterConfig& b,
+           const TargetCounts& counts) {
+  const auto count = [&](const config::AdapterConfig& one) {
+    const auto at = counts.find(key_of(one));
+    return at == counts.end() ? 0 : at->second;
+  };
+  return a.type == b.type && count(a) == count(b) &&
+         a.options.to_toml(false) == b.options.to_toml(false);
 }
 
 // In order of first appearance.
 std::vector<std::vector<const config::AdapterConfig*>> groups_of(
-    const std::vector<const config::AdapterConfig*>& all) {
+    const std::vector<const config::AdapterConfig*>& all, const TargetCounts& counts) {
   std::vector<std::vector<const config::AdapterConfig*>> groups;
   for (const config::AdapterConfig* one : all) {
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const auto& group) { return alike(*group[0], *one); });
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return alike(*group[0], *one, counts);
+    });
     if (same == groups.end())
       groups.push_back({one});
     else
@@ -147,7 +157,7 @@ void Tracer::check_by_sample(const config::ModelConfig& model, const AdapterGrou
 ValueId Tracer::adapt_by_sample(const config::ModelConfig& model, const AdapterGroup& all,
                                 plait_peft_target target) {
   check_by_sample(model, all, target);
-  for (const AdapterGroup& group : groups_of(all)) {
+  for (const AdapterGroup& group : groups_of(all, plan_.targets_of_adapter)) {
     const ValueId adapted = wrap_by_sample(model, group, target);
     // A sample with a number of no adapter at all is adapted, to what is not finite.
     const ValueId other = takes(model, others(model, numbers_of(model, group)));
@@ -179,6 +189,11 @@ ValueId Tracer::wrap_by_sample(const config::ModelConfig& model, const AdapterGr
   hooks.parameter = [&](const plait_parameter& p) {
     return parameter_of_group(p, model, group, target, own);
   };
+  if (hooks_.add_loss)
+    hooks.add_loss = [&](const std::string& name, double factor, ValueId sum, ValueId weights) {
+      note_term({group[0], "", name, factor, sum, weights, group, own.stack_of(sum),
+                 own.stack_of(weights)});
+    };
   hooks.apply = [&](std::string_view name, std::vector<ValueId> in, program::Attrs attrs) {
     return own.apply(name, std::move(in), std::move(attrs));
   };

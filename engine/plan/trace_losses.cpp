@@ -53,7 +53,7 @@ std::vector<Tracer::LossSums> Tracer::build_losses(size_t m) {
 // graph has equal applications once.
 void Tracer::trace_losses(size_t m) {
   const std::vector<LossSums> all = build_losses(m);
-  std::vector<LossSums> of_adapters;
+  std::vector<LossSums> of_adapters, terms = terms_of(m);
   for_each_adapter(m, [&](const std::string& adapter) {
     for (LossSums& one : build_losses(m)) {
       one.adapter = adapter;
@@ -61,21 +61,30 @@ void Tracer::trace_losses(size_t m) {
     }
   });
   Result& r = results_[m];
-  r.is_log_likelihood = all.size() == 1 && all[0].config->weight == 1 && all[0].is_log_likelihood;
+  r.is_log_likelihood = all.size() == 1 && all[0].factor == 1 && all[0].is_log_likelihood;
   const bool trained = plan_.models[m].trained, by_adapter = !of_adapters.empty();
-  const std::vector<LossSums>& added = by_adapter && trained && training() ? of_adapters : all;
-  for (const LossSums& one : added)
+  std::vector<LossSums> added = by_adapter && trained && training() ? of_adapters : all;
+  const auto count = [&](const LossSums& one) {
     if (std::find(r.weights.begin(), r.weights.end(), one.weights) == r.weights.end())
       r.weights.push_back(one.weights);
+  };
+  for (const LossSums& one : added) count(one);
+  for (LossSums& one : terms) {
+    one.weights = known_weights(r.weights, one.weights);
+    count(one);
+    added.push_back(one);
+  }
   for (const LossSums& one : added) {
-    graph_->scope = model_ + "." + one.config->name;
-    trace_entry(*one.config, [&] { add_loss(m, one); });
+    graph_->scope = model_ + "." + one.name;
+    trace_entry(*one.entry, [&] { add_loss(m, one); });
   }
   if (!trained) return;
   if (has_several_losses())
     for (const LossSums& one : all) add_loss_metric(m, one, by_adapter || r.weights.size() > 1);
   for (const LossSums& one : of_adapters) add_loss_metric(m, one, true);
+  for (const LossSums& one : terms) add_loss_metric(m, one, true);
   if (!by_adapter || !training()) return;
+  of_adapters.insert(of_adapters.end(), terms.begin(), terms.end());
   note_adapter_weights(m, of_adapters);
   graph_->scope = model_ + ".losses";
   std::vector<ValueId> sums;
@@ -87,8 +96,8 @@ void Tracer::trace_losses(size_t m) {
 void Tracer::add_loss(size_t m, const LossSums& loss) {
   Result& r = results_[m];
   const bool separate = r.weights.size() > 1;
-  const double factor = loss.config->weight;
-  ValueId sum = factor == 1 ? loss.sum : program::scaled(*graph_, loss.sum, factor);
+  ValueId sum = loss.scaled ? loss.scaled : loss.sum;
+  if (loss.factor != 1) sum = program::scaled(*graph_, sum, loss.factor);
   if (plan_.models[m].trained && separate && training())
     sum = program::binary(*graph_, "mul", sum, factor_of(r, loss.weights));
   else
@@ -98,14 +107,15 @@ void Tracer::add_loss(size_t m, const LossSums& loss) {
 
 // has_weights: the metric is divided by the weights of this loss, not by the model's.
 void Tracer::add_loss_metric(size_t m, const LossSums& loss, bool has_weights) {
-  graph_->scope = model_ + "." + loss.config->name;
-  std::string name = "loss";
-  if (plan_.experiment.models.size() > 1) name += "." + plan_.models[m].name;
-  if (has_several_losses()) name += "." + loss.config->name;
+  graph_->scope = model_ + "." + loss.name;
+  const bool alone = plan_.experiment.models.size() == 1;
+  std::string name = loss.is_term ? loss.name : "loss";
+  if (!alone && loss.is_term) name.insert(0, plan_.models[m].name + ".");
+  if (!alone && !loss.is_term) name += "." + plan_.models[m].name;
+  if (has_several_losses() && !loss.is_term) name += "." + loss.name;
   if (!loss.adapter.empty()) name += "." + loss.adapter;
   const ValueId state = has_weights ? joined({loss.sum, loss.weights}) : loss.sum;
-  metric_states_.push_back(
-      {name, nullptr, m, state, has_weights, loss.config->weight, loss.adapter});
+  metric_states_.push_back({name, nullptr, m, state, has_weights, loss.factor, loss.adapter});
 }
 
 // Scalars as one value (n).

@@ -112,7 +112,8 @@ ValueId PerSample::stand_for_stack(ValueId stack) {
 PerSampleOperand PerSample::operand(ValueId v) {
   using Kind = PerSampleOperand::Kind;
   if (const auto at = stacks_.find(v); at != stacks_.end()) return {at->second, Kind::kStack};
-  return {v, is_shared_(v) ? Kind::kShared : Kind::kRows};
+  // A number is none of the samples', such as the sum of their weights.
+  return {v, g_.shape(v).ndim == 0 || is_shared_(v) ? Kind::kShared : Kind::kRows};
 }
 
 std::vector<ValueId> PerSample::apply(std::string_view name, std::vector<ValueId> in, Attrs attrs) {

@@ -68,6 +68,11 @@ class PerSample {
   // The value that stands for each sample's own of `all`, which have equal shapes.
   ValueId stand_for(const std::vector<ValueId>& all);
   bool stands(ValueId v) const { return stacks_.contains(v); }
+  // (G, ..): what it stands for; 0: it stands for nothing.
+  ValueId stack_of(ValueId v) const {
+    const auto at = stacks_.find(v);
+    return at == stacks_.end() ? 0 : at->second;
+  }
   // As Graph::apply(). Throws PLAIT_ERR_UNIMPLEMENTED where the op has no rule for its operands.
   std::vector<ValueId> apply(std::string_view name, std::vector<ValueId> in, Attrs attrs);
 

@@ -20,6 +20,7 @@ struct PeftTarget {
   Value input, output, weight, bias;
   int32_t shard_dim = -1;
   int64_t shard_unit = 1;
+  uint32_t n_targets = 0;  // of the adapter, for terms of the loss; see plait_peft_target
   bool has_bias() const { return bias.id != 0; }
   // The dimension of a product's weight that runs along its outputs, and the other one.
   uint32_t out_dim() const { return out_in ? 0 : 1; }
@@ -47,16 +48,35 @@ struct PeftStart {
 };
 using StartPeft = std::vector<PeftStart> (*)(Builder&, const Options&, const PeftTarget&);
 
+// A parameter of an adapter behind an update of the optimizer; see plait_peft_update. Scores are
+// there for the second function alone.
+struct PeftUpdate {
+  std::string name;
+  Value parameter, gradient, step;
+  int64_t total_steps = 0;
+  uint32_t n_targets = 0;
+  Value scores, all_scores;
+};
+// Returns the scores (n) of this parameter, or a value with the id 0: it has none.
+using ScorePeft = Value (*)(Builder&, const Options&, const PeftUpdate&);
+// Returns what the parameter is to be.
+using UpdatePeft = Value (*)(Builder&, const Options&, const PeftUpdate&);
+
 namespace detail {
+inline PeftUpdate update_of(plait_builder* b, const plait_peft_update& u) {
+  return {u.name,        {b, u.parameter}, {b, u.gradient}, {b, u.step},
+          u.total_steps, u.n_targets,      {b, u.scores},   {b, u.all_scores}};
+}
 inline PeftTarget target_of(plait_builder* b, const plait_peft_target& t) {
   return {t.name,        t.what,      t.out_in != 0, {b, t.input}, {b, t.output},
-          {b, t.weight}, {b, t.bias}, t.shard_dim,   t.shard_unit};
+          {b, t.weight}, {b, t.bias}, t.shard_dim,   t.shard_unit, t.n_targets};
 }
 }  // namespace detail
 
 // targets: sum of PLAIT_PEFT_*. Merge nullptr: the adapter cannot be merged. Start nullptr: no
-// initial value depends on the weight.
-template <WrapPeft Wrap, MergePeft Merge = nullptr, StartPeft Start = nullptr>
+// initial value depends on the weight. Score and Behind nullptr: the optimizer alone decides.
+template <WrapPeft Wrap, MergePeft Merge = nullptr, StartPeft Start = nullptr,
+          ScorePeft Score = nullptr, UpdatePeft Behind = nullptr>
 plait_peft_item peft(const char* name, const char* help, uint32_t targets,
                      std::span<const plait_option> options = {}) {
   plait_peft_item item{};
@@ -92,6 +112,22 @@ plait_peft_item peft(const char* name, const char* help, uint32_t targets,
         const std::vector<PeftStart> all = Start(builder, Options(o), detail::target_of(b, *t));
         *n = static_cast<uint32_t>(std::min<size_t>(all.size(), PLAIT_PEFT_MAX_STARTS));
         for (uint32_t i = 0; i < *n; ++i) starts[i] = {all[i].parameter.id, all[i].value.id};
+      });
+    };
+  if constexpr (Score != nullptr)
+    item.score = [](plait_builder* b, const plait_options* o, const plait_peft_update* u,
+                    plait_value* scores) -> plait_error* {
+      return detail::guard(detail::maker(b), [&] {
+        Builder builder(b);
+        *scores = Score(builder, Options(o), detail::update_of(b, *u)).id;
+      });
+    };
+  if constexpr (Behind != nullptr)
+    item.update = [](plait_builder* b, const plait_options* o, const plait_peft_update* u,
+                     plait_value* parameter) -> plait_error* {
+      return detail::guard(detail::maker(b), [&] {
+        Builder builder(b);
+        *parameter = Behind(builder, Options(o), detail::update_of(b, *u)).id;
       });
     };
   return item;
