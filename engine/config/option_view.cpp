@@ -1,5 +1,7 @@
 #include "engine/config/option_view.hpp"
 
+#include <plait/peft.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -52,6 +54,7 @@ const char* type_name(uint32_t type) {
 }
 
 std::string kind_word(std::string_view kind) {
+  if (kind == PLAIT_KIND_PEFT) return "method";
   const size_t dot = kind.find('.') + 1;
   return std::string(kind.substr(dot, kind.find('/') - dot));
 }
