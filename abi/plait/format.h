@@ -17,9 +17,9 @@ extern "C" {
 /* plait_tensor_place.flags */
 #define PLAIT_PLACE_TRANSPOSED 1u /* the tensor (2 dimensions) is stored transposed */
 #define PLAIT_PLACE_COLUMN 2u     /* a parameter (n) is stored as (n, 1), or transposed as (1, n) */
+#define PLAIT_PLACE_COLUMNS 4u    /* read() only: `row` and `n_rows` count columns of a matrix */
 
-/* Where a parameter is in the files of a format: rows row to row + n_rows of a tensor, which is
- * transposed first where the flag says so. This struct never changes. */
+/* Where a parameter is: rows row to row + n_rows of a tensor. This struct never changes. */
 typedef struct plait_tensor_place {
   const char *parameter; /* without the name of the model: "h0.attn.q.weight" */
   const char *tensor;    /* "model.layers.0.self_attn.q_proj.weight" */
@@ -28,8 +28,8 @@ typedef struct plait_tensor_place {
   uint32_t reserved;
 } plait_tensor_place;
 
-/* Where a parameter of two dimensions begins in a tensor (rows, columns) that is written, which is
- * 0 where no block is: a block-diagonal matrix. This struct never changes. */
+/* Where a parameter begins in a matrix (rows, columns), or with 0 columns a vector (rows), that is
+ * written, which is 0 where no block is. This struct never changes. */
 typedef struct plait_tensor_block {
   const char *parameter, *tensor; /* as in plait_tensor_place */
   int64_t row, column;
@@ -48,8 +48,8 @@ typedef struct plait_format_output {
   uint32_t(PLAIT_CALL *copy)(void *user, const char *name, const char *path);
   /* A parameter's place. */
   uint32_t(PLAIT_CALL *place)(void *user, const plait_tensor_place *place);
-  /* read(): tensors of the files that no parameter needs; write(): parameters that the files do not
-   * hold; as a pattern with * and ?. */
+  /* read(): tensors of the files of which parameters need nothing, or parts that may overlap;
+   * write(): parameters that the files do not hold; as a pattern with * and ?. */
   uint32_t(PLAIT_CALL *ignore)(void *user, const char *pattern);
   /* The name of the file that holds all tensors, NAME.safetensors. Without it: model.safetensors,
    * or shards with their index. */

@@ -69,17 +69,22 @@ bool common(int64_t a, int64_t n, int64_t b, int64_t m) {
   return std::max(a, b) < std::min(a + n, b + m);
 }
 
-// A part of a matrix. bad: tells what is wrong with the map.
+// Elements of a row of a block; a vector is a column.
+int64_t width_of(const TensorRecord& t) { return t.shape.size() == 2 ? t.shape[1] : 1; }
+
+// A part of a matrix or vector. bad: tells what is wrong with the map.
 template <class Bad>
 void add_block(const TensorRecord& t, const TensorBlock& at, const WrittenTypes& types,
                ExportTensor& to, const Bad& bad) {
-  const std::vector<int64_t> shape{at.rows, at.columns};
-  if (t.shape.size() != 2 || at.row > at.rows - t.shape[0] || at.column > at.columns - t.shape[1] ||
+  std::vector<int64_t> shape{at.rows};
+  if (at.columns > 0) shape.push_back(at.columns);
+  if (t.shape.size() != shape.size() || at.row > at.rows - t.shape[0] ||
+      at.column > std::max<int64_t>(at.columns, 1) - width_of(t) ||
       (!to.parts.empty() && to.shape != shape))
     bad("has a block '" + printable(t.name) + "' that does not fit '" + printable(at.tensor) + "'");
   for (size_t i = 0; i < to.parts.size(); ++i)
     if (common(at.row, t.shape[0], to.corners[i].row, to.parts[i]->shape[0]) &&
-        common(at.column, t.shape[1], to.corners[i].column, to.parts[i]->shape[1]))
+        common(at.column, width_of(t), to.corners[i].column, width_of(*to.parts[i])))
       bad("puts '" + printable(t.name) + "' over '" + printable(to.parts[i]->name) + "' in '" +
           printable(at.tensor) + "'");
   to.dtype = to.parts.empty() ? types.of(t) : common_type(to.dtype, types.of(t));
@@ -116,6 +121,8 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
     const auto at = map.parameters.find(own);
     if (at == map.parameters.end()) bad("has no place for '" + printable(t.name) + "'");
     const TensorPlace& place = at->second;
+    if (place.of_columns)
+      bad("writes columns of '" + printable(place.tensor) + "' without a block");
     if (place.column && t.shape.size() != 1) bad("makes a column of '" + printable(t.name) + "'");
     const int64_t rows = t.shape.empty() ? 1 : t.shape[0];
     if (place.n_rows != 0 && place.n_rows != rows)
@@ -202,9 +209,10 @@ class TensorLoader {
       const TensorRecord& part = *t.parts[i];
       other_.resize(elements_of(part.shape) * size);
       from_.read(part.name, read_as, part.shape, other_.data());
-      const uint64_t width = static_cast<uint64_t>(part.shape[1]) * size;
+      const uint64_t width = static_cast<uint64_t>(width_of(part)) * size;
+      const int64_t columns = t.shape.size() == 2 ? t.shape[1] : 1;
       for (int64_t row = 0; row < part.shape[0]; ++row)
-        std::memcpy(values_.data() + static_cast<uint64_t>((t.corners[i].row + row) * t.shape[1] +
+        std::memcpy(values_.data() + static_cast<uint64_t>((t.corners[i].row + row) * columns +
                                                            t.corners[i].column) *
                                          size,
                     other_.data() + static_cast<uint64_t>(row) * width, width);

@@ -35,20 +35,28 @@ struct MapReader {
     TensorPlace place;
     place.tensor = get(json, path + ".", "tensor", Kind::kText, "the name of a tensor").text;
     for (const std::string& key : json.keys)
-      if (key != "tensor" && key != "rows" && key != "transposed" && key != "column")
-        bad(path + "." + key, "no such key; there are: tensor, rows, transposed, column");
-    if (const JsonValue* rows = json.find("rows")) {
-      const bool two = rows->is(Kind::kList) && rows->items.size() == 2 &&
-                       rows->items[0].is(Kind::kWhole) && rows->items[1].is(Kind::kWhole) &&
-                       rows->items[1].whole <= INT64_MAX &&
-                       rows->items[0].whole < rows->items[1].whole;
-      if (!two) bad(path + ".rows", "[FIRST, END] with FIRST < END");
-      place.row = static_cast<int64_t>(rows->items[0].whole);
-      place.n_rows = static_cast<int64_t>(rows->items[1].whole) - place.row;
-    }
+      if (key != "tensor" && key != "rows" && key != "columns" && key != "transposed" &&
+          key != "column")
+        bad(path + "." + key, "no such key; there are: tensor, rows, columns, transposed, column");
     place.transposed = flag(json, path, "transposed");
     place.column = flag(json, path, "column");
+    place.of_columns = json.find("columns") != nullptr;
+    if (place.of_columns && (place.transposed || place.column || json.find("rows")))
+      bad(path + ".columns", "neither rows nor transposed nor column beside it");
+    range(json, path, place.of_columns ? "columns" : "rows", place);
     return place;
+  }
+  void range(const JsonValue& json, const std::string& path, const char* key,
+             TensorPlace& to) const {
+    const JsonValue* rows = json.find(key);
+    if (!rows) return;
+    const bool two = rows->is(Kind::kList) && rows->items.size() == 2 &&
+                     rows->items[0].is(Kind::kWhole) && rows->items[1].is(Kind::kWhole) &&
+                     rows->items[1].whole <= INT64_MAX &&
+                     rows->items[0].whole < rows->items[1].whole;
+    if (!two) bad(path + "." + key, "[FIRST, END] with FIRST < END");
+    to.row = static_cast<int64_t>(rows->items[0].whole);
+    to.n_rows = static_cast<int64_t>(rows->items[1].whole) - to.row;
   }
 };
 
@@ -89,7 +97,11 @@ std::string tensor_map_text(const TensorMap& map) {
   for (const auto& [name, place] : map.parameters) {
     w.key(name).object().field("tensor", place.tensor);
     if (place.n_rows > 0)
-      w.key("rows").array().value(place.row).value(place.row + place.n_rows).end_array();
+      w.key(place.of_columns ? "columns" : "rows")
+          .array()
+          .value(place.row)
+          .value(place.row + place.n_rows)
+          .end_array();
     if (place.transposed) w.field("transposed", true);
     if (place.column) w.field("column", true);
     w.end_object();
@@ -106,6 +118,8 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
     fault = strf("it has %zu dimensions, and only 2 can be transposed", shape.size());
   else if (place.transposed)
     std::swap(shape[0], shape[1]);
+  if (place.of_columns && shape.size() != 2)
+    fault = strf("it has %zu dimensions, and only 2 have columns", shape.size());
   if (fault.empty() && place.column) {
     if (shape.size() != 2 || shape[1] != 1)
       fault = "it is no single " + std::string(place.transposed ? "row" : "column");
@@ -113,18 +127,22 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
       shape.pop_back();
   }
   if (!fault.empty() || (place.row == 0 && place.n_rows == 0)) return shape;
-  if (shape.empty())
+  if (shape.empty()) {
     fault = "it is a single number, which has no rows";
-  else if (place.row >= shape[0] || place.n_rows > shape[0] - place.row)
-    fault = strf("it has %ld rows%s, the map takes rows %ld to %lu", static_cast<long>(shape[0]),
-                 place.transposed ? " when transposed" : "", static_cast<long>(place.row),
+    return shape;
+  }
+  int64_t& extent = shape[place.of_columns ? 1 : 0];
+  const char* what = place.of_columns ? "columns" : "rows";
+  if (place.row >= extent || place.n_rows > extent - place.row)
+    fault = strf("it has %ld %s%s, the map takes %s %ld to %lu", static_cast<long>(extent), what,
+                 place.transposed ? " when transposed" : "", what, static_cast<long>(place.row),
                  static_cast<unsigned long>(place.row) + static_cast<unsigned long>(place.n_rows));
   else
-    shape[0] = place.n_rows > 0 ? place.n_rows : shape[0] - place.row;
+    extent = place.n_rows > 0 ? place.n_rows : extent - place.row;
   return shape;
 }
 
-std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows) {
+std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows, const char* word) {
   std::sort(parts.begin(), parts.end(), [](const PlacedRows& a, const PlacedRows& b) {
     return a.row != b.row ? a.row < b.row : a.n_rows < b.n_rows;
   });
@@ -135,13 +153,13 @@ std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows) {
     if (before && part.row == before->row && part.n_rows == before->n_rows) continue;
     if (part.row < next)
       return "'" + printable(before->parameter) + "' and '" + printable(part.parameter) +
-             "' overlap in its rows";
+             "' overlap in its " + word + "s";
     if (part.row > next) break;
     next = part.row + part.n_rows;
     before = &part;
   }
   if (next == n_rows) return "";
-  return strf("no parameter has its row %lld of %lld", static_cast<long long>(next),
+  return strf("no parameter has its %s %lld of %lld", word, static_cast<long long>(next),
               static_cast<long long>(n_rows));
 }
 

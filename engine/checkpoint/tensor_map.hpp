@@ -2,7 +2,8 @@
 //   {"format": "plait.tensor_map/1", "weights": PATH, "parameters": {NAME: {"tensor": NAME,
 //    "rows": [FIRST, END], "transposed": true, "column": true}}, "ignored": [PATTERN]}
 // A parameter is the whole tensor, or rows of it; the tensor is transposed first where the map says
-// so; of a column only the rows count. Names of parameters are without the model's.
+// so; of a column only the rows count. "columns" in place of "rows" are those of a matrix. Of an
+// ignored tensor parts may be left out, and overlap. Names of parameters are without the model's.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,12 @@ struct TensorPlace {
   std::string tensor;
   int64_t row = 0, n_rows = 0;  // n_rows 0: all rows from `row` on
   bool transposed = false;
-  bool column = false;  // a parameter (n) of a tensor (n, 1)
+  bool column = false;      // a parameter (n) of a tensor (n, 1)
+  bool of_columns = false;  // `row` and `n_rows` are those of columns
 };
 
-// A parameter in a tensor (rows, columns) that is written, 0 where no block is.
+// A parameter in a matrix (rows, columns), or with 0 columns a vector, that is written, 0 where no
+// block is.
 struct TensorBlock {
   std::string tensor;
   int64_t row = 0, column = 0, rows = 0, columns = 0;
@@ -54,7 +57,7 @@ struct PlacedRows {
   int64_t row = 0, n_rows = 0;
 };
 // Sorts the parts of a tensor by their rows. Returns what is wrong with them: rows (of n_rows) that
-// no part has, or that two different parts share; "" if nothing is.
-std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows);
+// no part has, or that two different parts share; "" if nothing is. word: "row", or "column".
+std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows, const char* word = "row");
 
 }  // namespace plait::checkpoint

@@ -96,22 +96,24 @@ void Weights::apply(const TensorMap& map, const std::string& from, const std::st
     if (!fault.empty())
       fail_data("[weights] tensor '" + printable(place.tensor) + "' of '" + from +
                 "' does not fit '" + printable(name) + "' of '" + path + "': " + fault);
-    used[place.tensor].push_back({name, place.row, part.shape.empty() ? 1 : part.shape[0]});
+    used[place.tensor].push_back(
+        {name, place.row, part.shape.empty() ? 1 : part.shape[place.of_columns ? 1 : 0]});
     tensors_[name] = std::move(part);
   }
   for (const auto& [tensor, at] : stored) {
-    const auto parts = used.find(tensor);
-    if (parts == used.end()) {
-      if (std::none_of(map.ignored.begin(), map.ignored.end(),
-                       [&tensor = tensor](const std::string& p) { return glob_match(p, tensor); }))
-        fail_data("[weights] '" + from + "' has the tensor '" + printable(tensor) +
-                  "', for which '" + path +
-                  "' has no parameter; if it is of no use, add it to \"ignored\" there");
+    if (std::any_of(map.ignored.begin(), map.ignored.end(),
+                    [&tensor = tensor](const std::string& p) { return glob_match(p, tensor); }))
       continue;
-    }
-    const bool transposed = map.parameters.find(parts->second[0].parameter)->second.transposed;
-    const int64_t n_rows = at.shape.empty() ? 1 : at.shape[transposed ? 1 : 0];
-    if (const std::string fault = cover_rows(parts->second, n_rows); !fault.empty())
+    const auto parts = used.find(tensor);
+    if (parts == used.end())
+      fail_data("[weights] '" + from + "' has the tensor '" + printable(tensor) + "', for which '" +
+                path + "' has no parameter; if it is of no use, add it to \"ignored\" there");
+    const TensorPlace& first = map.parameters.find(parts->second[0].parameter)->second;
+    const int64_t n_rows =
+        at.shape.empty() ? 1 : at.shape[first.transposed || first.of_columns ? 1 : 0];
+    if (const std::string fault =
+            cover_rows(parts->second, n_rows, first.of_columns ? "column" : "row");
+        !fault.empty())
       fail_data("[weights] tensor '" + printable(tensor) + "' of '" + from + "': " + fault +
                 "; correct '" + path + "'");
   }
@@ -170,6 +172,16 @@ void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, 
                  for (int64_t r = 0; r < n; ++r)
                    std::memcpy(out + static_cast<uint64_t>((done + r) * columns + c) * wanted,
                                values + static_cast<uint64_t>(r) * wanted, wanted);
+               });
+    return;
+  }
+  if (from.in.of_columns) {
+    const int64_t columns = box.extent[1];
+    for (int64_t r = 0; r < box.extent[0]; ++r)
+      read_run((box.offset[0] + r) * entry.shape[1] + from.in.row + box.offset[1], columns,
+               [&](const std::byte* values, int64_t done, int64_t n) {
+                 std::memcpy(out + static_cast<uint64_t>(r * columns + done) * wanted, values,
+                             static_cast<uint64_t>(n) * wanted);
                });
     return;
   }

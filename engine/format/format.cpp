@@ -113,14 +113,20 @@ class Collector {
     if (place->row < 0 || place->n_rows < 0 || place->n_rows > INT64_MAX - place->row)
       bad(strf("gives '%s' %lld rows from row %lld on", printable(parameter).c_str(),
                static_cast<long long>(place->n_rows), static_cast<long long>(place->row)));
-    if (const uint32_t unknown = place->flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN))
+    if (const uint32_t unknown =
+            place->flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN | PLAIT_PLACE_COLUMNS))
       bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(), unknown));
     if (place->row > 0 && place->n_rows == 0)
       bad("does not say how many rows '" + printable(parameter) + "' has");
     const bool transposed = (place->flags & PLAIT_PLACE_TRANSPOSED) != 0,
-               column = (place->flags & PLAIT_PLACE_COLUMN) != 0;
+               column = (place->flags & PLAIT_PLACE_COLUMN) != 0,
+               of_columns = (place->flags & PLAIT_PLACE_COLUMNS) != 0;
+    if (of_columns && (transposed || column || place->n_rows == 0))
+      bad("takes columns of '" + printable(tensor) + "' for '" + printable(parameter) +
+          "' and does not say how many, or transposes them");
     check_new(parameter);
-    made_.map.parameters[parameter] = {tensor, place->row, place->n_rows, transposed, column};
+    made_.map.parameters[parameter] = {tensor,     place->row, place->n_rows,
+                                       transposed, column,     of_columns};
   }
 
   void add_block(const plait_tensor_block* block) {

@@ -127,6 +127,18 @@ class Files(RankCase):
                    'checkpoint.save = "all"')
         self.assertFalse((self.folder / "no").exists())
 
+    def test_an_unknown_type_ends_as_other_faults_of_a_file(self):
+        shutil.copytree(GOLDEN / "peft/gpt2_ia3", self.folder / "peft")
+        path = self.folder / "peft/adapter_config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps(config | {"peft_type": "LOHA"}))
+        self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"),
+                   "key 'peft_type': unknown type 'LOHA'; known are IA3, LORA (DoRA too), "
+                   "PREFIX_TUNING, PROMPT_TUNING, VERA")
+        path.write_text("{")
+        self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"), "no JSON")
+        self.assertFalse((self.folder / "in").exists())
+
     def test_unknown_keys_are_a_warning(self):
         shutil.copytree(GOLDEN / "peft/gpt2_ia3", self.folder / "peft")
         path = self.folder / "peft/adapter_config.json"

@@ -4,16 +4,17 @@ Where the peft library has the method it computes the model; `bitfit`, `bottlene
 `rows.tied` are written here. Every parameter of an adapter starts at a drawn value, so that each
 has a gradient at once.
 
-Case `peft.NAME` has the attribute `adapters`, the [[model.adapters]] entries of Plait, and holds the
+Case `peft.NAME` has the attribute `adapters`, the [[model.adapters]] entries of Plait, `train`, the
+model's own parameters that learn beside them, and `groups` of the optimizer, and holds the
 initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before its update,
 `grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
 PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the first batch then; and
 `merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible.
-PiSSA starts as the library lets it; `start.PARAMETER` are the principal parts of the weights by an
-SVD in float64.
+Of parameters in `train` init and final are there as well. PiSSA starts as the library lets it;
+`start.PARAMETER` are the principal parts of the weights by an SVD in float64.
 Case `peft` holds what all share. The cases `rows.NAME` are the same
 of a table whose rows are looked up by the labels, a linear layer, ReLU and a head, without weight
-decay: the peft library trains rows, Plait what is added to them.
+decay: the peft library trains rows, Plait what is added to them. `rows.lora` is LoRA of the table.
 
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
 """
@@ -26,6 +27,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from peft import IA3Config, LoraConfig, TrainableTokensConfig, VeraConfig, get_peft_model
+from peft.optimizers import create_loraplus_optimizer
 
 from golden_data import Golden, Inputs, write_or_check
 from golden_training import STEPS, WIDTHS, initial_parameters, make_data, norm_of
@@ -129,6 +131,37 @@ def lora(initial, **options):
     return model, lora_names(model, method), [entry]
 
 
+def patterned(initial):
+    """Ranks and factors by pattern."""
+    model, names, (entry,) = lora(initial, layers=(1, 2, 3), r=2, lora_alpha=4,
+                                  rank_pattern={"layer2": 4, "layer3": 1},
+                                  alpha_pattern={"layer3": 9})
+    entry |= dict(rank_pattern=["*.linear2.weight=4", "*.linear3.weight=1"],
+                  alpha_pattern=["*.linear3.weight=9"])
+    return model, names, [entry]
+
+
+def beside(initial, train, **options):
+    """Parameters of the model that learn beside LoRA: biases, or modules_to_save."""
+    model, names, entries = lora(initial, r=2, lora_alpha=3, **options)
+    for name, p in model.named_parameters():
+        if p.requires_grad and "lora_" not in name:
+            layer, part = name.split("layer")[1][0], name.rsplit(".", 1)[1]
+            names[f"model.linear{layer}.{part}"] = p
+    return model, names, entries, {}, {}, dict(train=train)
+
+
+def loraplus(initial):
+    """The second factors learn 16 times as fast."""
+    model, names, entries = lora(initial, layers=(1, 3), r=2, lora_alpha=3)
+    optimizer = create_loraplus_optimizer(model, torch.optim.AdamW, loraplus_lr_ratio=16,
+                                          loraplus_weight_decay=ADAMW["weight_decay"],
+                                          **(ADAMW | dict(lr=0.002)))
+    groups = [dict(match=["*.lora.a"], learning_rate=0.002),
+              dict(match=["*.lora.b"], learning_rate=0.032)]
+    return model, names, entries, {}, {}, dict(groups=groups), optimizer
+
+
 def pissa(initial):
     """The library takes the principal part out of the weights, in f32: here again in float64."""
     rank, alpha, layers = 3, 6, (1, 2, 3)
@@ -137,7 +170,8 @@ def pissa(initial):
         target_modules=[f"layer{i}" for i in layers])).double()
     names, fixed, parts = {}, {}, {}
     for name, p in lora_names(start, "pissa").items():
-        names[name], fixed[f"{name[:-1]}initial_{name[-1]}"] = p, p.detach().clone()
+        names[name] = p
+        fixed[f"{name[:-1]}initial_{name[-1]}"] = p.detach().clone()
     for i in layers:
         layer = getattr(start.base_model.model, f"layer{i}")
         weight = torch.tensor(initial[f"layer{i}.weight"])
@@ -145,6 +179,8 @@ def pissa(initial):
         layer.base_layer.weight.data = weight - alpha / rank * b @ a
         u, sigma, v = torch.linalg.svd(weight, full_matrices=False)
         parts[f"start.model.linear{i}.weight"] = (u[:, :rank] * sigma[:rank]) @ v[:rank]
+        fixed[f"model.linear{i}.weight.pissa.minus_initial_b"] = -fixed.pop(
+            f"model.linear{i}.weight.pissa.initial_b")
     match = [f"model.linear{i}.weight" for i in layers]
     entry = dict(type="pissa", match=match, rank=rank, alpha=float(alpha))
     return start, names, [entry], fixed, parts
@@ -205,6 +241,12 @@ CASES = {
     "lora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5),
     "rslora": lambda i: lora(i, layers=(2,), r=2, lora_alpha=3, use_rslora=True),
     "dora": lambda i: lora(i, layers=(1, 2, 3), r=3, lora_alpha=5, use_dora=True),
+    "patterns": patterned,
+    "bias_all": lambda i: beside(i, ["*.bias"], layers=(1, 2), bias="all"),
+    "bias_lora_only": lambda i: beside(i, ["model.linear2.bias"], layers=(2,), bias="lora_only"),
+    "modules_to_save": lambda i: beside(i, ["model.linear3.*"], layers=(1, 2),
+                                        modules_to_save=["layer3"]),
+    "loraplus": loraplus,
     "pissa": pissa,
     "vera": vera,
     "ia3": ia3,
@@ -232,15 +274,18 @@ def make():
             if case != "pissa":
                 p.data = torch.tensor(about + draws.normal(*p.shape, scale=0.25))
             tensors[f"init.{name}"] = p.detach().clone()
-        tensors |= train(model, list(names.values()), data["x"], data["target"])
+        optimizer = more[3] if more[3:] else None
+        tensors |= train(model, list(names.values()), data["x"], data["target"], optimizer)
         tensors |= {f"final.{name}": p.detach().clone() for name, p in names.items()}
         tensors["output"] = model(torch.tensor(data["x"][0])).detach()
         tensors |= {f"merged.model.{name}": p.detach().clone() for name, p in merged(model).items()}
         for when in ("init", "final"):
             tensors |= {f"{when}.{name}": value for name, value in fixed.items()}
-        golden.add(f"peft.{case}", {"adapters": entries}, tensors | (more[1] if more[1:] else {}))
+        attributes = {"adapters": entries} | (more[2] if more[2:] else {})
+        golden.add(f"peft.{case}", attributes, tensors | (more[1] if more[1:] else {}))
     for tied in (False, True):
         add_rows(golden, tied, data["target"])
+    add_lora_of_table(golden, data["target"])
     return golden
 
 
@@ -305,8 +350,31 @@ def add_rows(golden, tied, targets):
                {"adapters": [dict(type="token_rows", match=match, ids=IDS)]}, tensors)
 
 
-def train(model, parameters, inputs, targets, **changed):
-    optimizer = torch.optim.AdamW(parameters, **(ADAMW | changed))
+def add_lora_of_table(golden, targets):
+    draws = Inputs(17)
+    base = Labels(draws)
+    before = {f"base.{name}": p.detach().clone() for name, p in base.named_parameters()}
+    model = get_peft_model(base, LoraConfig(target_modules=["table"], r=2, lora_alpha=3))
+    factors = {name.split("lora_embedding_")[1][0].lower(): p
+               for name, p in model.named_parameters() if p.requires_grad}
+    tensors = dict(before)
+
+    def add(when):  # the library has the first one transposed
+        for name, p in factors.items():
+            value = (p.T if name == "a" else p).detach().clone().contiguous()
+            tensors[f"{when}.model.table.weight.lora.{name}"] = value
+
+    for _, p in sorted(factors.items()):
+        p.data = torch.tensor(draws.normal(*p.shape, scale=0.25))
+    add("init")
+    tensors |= train(model, list(factors.values()), targets, targets, weight_decay=0.0)
+    add("final")
+    golden.add("rows.lora", {"adapters": [dict(type="lora", match=["model.table.weight"], rank=2,
+                                               alpha=3.0)]}, tensors)
+
+
+def train(model, parameters, inputs, targets, optimizer=None, **changed):
+    optimizer = optimizer or torch.optim.AdamW(parameters, **(ADAMW | changed))
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad()

@@ -17,7 +17,8 @@ import tempfile
 
 import torch
 from golden_families import batch, model_of
-from peft import IA3Config, LoraConfig, PromptTuningConfig, get_peft_model
+from peft import (IA3Config, LoraConfig, PrefixTuningConfig, PromptTuningConfig, VeraConfig,
+                  get_peft_model)
 from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
@@ -59,6 +60,13 @@ CASES = {
     LoraConfig(target_modules=["qkv_proj", "gate_up_proj", "o_proj"], r=3),
     "gpt2_prompt":
     PromptTuningConfig(num_virtual_tokens=4),
+    "gpt2_prefix":
+    PrefixTuningConfig(num_virtual_tokens=4),
+    # Of a module that holds q, k and v, and of products of other sizes.
+    "gpt2_vera":
+    VeraConfig(target_modules=["c_attn", "mlp.c_proj"], r=3, fan_in_fan_out=True),
+    "llama_vera":
+    VeraConfig(target_modules=["q_proj", "v_proj", "down_proj"], r=3, vera_dropout=0.1),
     "llama_ia3":
     IA3Config(target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"]),
     "gpt2_ia3":
@@ -78,7 +86,7 @@ def adapted(name):
     for own, p in sorted(model.named_parameters()):
         if p.requires_grad:
             drawn = 0.2 * torch.randn(p.shape, generator=generator)
-            p.data.copy_(drawn + 1 if "ia3" in own else
+            p.data.copy_(drawn + 1 if "ia3" in own or "vera_lambda" in own else
                          p.data * (1 + drawn) if "magnitude" in own else drawn)
     return model
 

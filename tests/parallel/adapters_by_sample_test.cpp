@@ -112,7 +112,7 @@ bool is_of(const std::string& parameter, const std::string& adapter) {
 // VeRA's matrices stay as they are drawn, and what PiSSA subtracts stays as it begins.
 bool is_trained(const std::string& parameter) {
   const bool vera = parameter.find("model.head.weight.chat.") != std::string::npos;
-  if (parameter.ends_with(".initial_a") || parameter.ends_with(".initial_b")) return false;
+  if (parameter.ends_with(".initial_a") || parameter.ends_with(".minus_initial_b")) return false;
   return (is_of(parameter, "poems") || is_of(parameter, "code") || is_of(parameter, "chat")) &&
          !(vera && (parameter.ends_with(".a") || parameter.ends_with(".project")));
 }

@@ -66,9 +66,7 @@ class AdapterWriter {
   ordered_json write(const std::string& base) {
     out_.weights(kAdapterWeights);
     ordered_json config = ordered_json::object();
-    config["peft_type"] = type_ == "ia3"           ? "IA3"
-                          : type_ == "soft_prompt" ? "PROMPT_TUNING"
-                                                   : "LORA";
+    config["peft_type"] = peft_type();
     config["task_type"] = "CAUSAL_LM";
     config["base_model_name_or_path"] = base.empty() ? ordered_json() : ordered_json(base);
     config["inference_mode"] = true;
@@ -76,14 +74,37 @@ class AdapterWriter {
       soft_prompt(config);
       return config;
     }
+    if (type_ == "prefix") {
+      prefix(config);
+      return config;
+    }
     config["fan_in_fan_out"] = std::any_of(modules_.begin(), modules_.end(),
                                            [](const auto& m) { return m.second.in_out; });
     config["modules_to_save"] = nullptr;
-    type_ == "ia3" ? ia3(config) : lora(config);
+    if (type_ == "ia3")
+      ia3(config);
+    else if (type_ == "vera")
+      vera(config);
+    else
+      lora(config);
     return config;
   }
 
  private:
+  // Those of the library's types that hold the method's adapters; nullptr: none does.
+  static const char* peft_type_of(const std::string& method) {
+    constexpr struct {
+      const char *method, *peft_type;
+    } kTypes[] = {{"lora", "LORA"},           {"dora", "LORA"},
+                  {"pissa", "LORA"},          {"ia3", "IA3"},
+                  {"vera", "VERA"},           {"soft_prompt", "PROMPT_TUNING"},
+                  {"prefix", "PREFIX_TUNING"}};
+    for (const auto& one : kTypes)
+      if (method == one.method) return one.peft_type;
+    return nullptr;
+  }
+  const char* peft_type() const { return peft_type_of(type_); }
+
   void choose(const std::string& wanted) {
     const json& all = model_.at("adapters");
     if (all.empty())
@@ -101,11 +122,11 @@ class AdapterWriter {
     type_ = chosen_[0]->at("type");
     for (const json* adapter : chosen_) {
       const std::string type = adapter->at("type"), name = adapter->at("name");
-      if (type != "lora" && type != "dora" && type != "ia3" && type != "soft_prompt")
-        refuse(
-            "adapter '" + name + "' is " + type +
-            ", which is not written as a file of the library; lora, dora, ia3 and soft_prompt are" +
-            (all.size() > 1 ? kChoose : ""));
+      if (!peft_type_of(type))
+        refuse("adapter '" + name + "' is " + type +
+               ", which is not written as a file of the library; lora, dora, pissa, ia3, vera, "
+               "soft_prompt and prefix are" +
+               (all.size() > 1 ? kChoose : ""));
       if (type != type_ && name == chosen_[0]->at("name"))
         refuse("adapter '" + name + "' has entries of the types " + type_ + " and " + type +
                ", which do not fit into one file");
@@ -160,7 +181,24 @@ class AdapterWriter {
       change.target = target;
       change.shapes[name.substr(own + 1)] = &shape;
     }
-    if (changes_.empty()) refuse("the checkpoint has no parameters of these adapters");
+    if (changes_.empty()) refuse_others();
+  }
+  // A method that changes layers may be applied to what is no module of the library.
+  [[noreturn]] void refuse_others() const {
+    for (const auto& [name, shape] : model_.at("parameters").items())
+      for (const json* adapter : chosen_) {
+        const std::string own = "." + adapter->at("name").get<std::string>() + ".";
+        const size_t at = name.rfind(own);
+        if (at == std::string::npos) continue;
+        const std::string target = name.substr(0, at);
+        if (type_ == "soft_prompt")
+          refuse("the library has one soft prompt, of the table of token ids, and here adapter '" +
+                 adapter->at("name").get<std::string>() + "' changes '" + target +
+                 "'; let `match` name the table's weight, model." + kPromptTable);
+        refuse("adapter '" + adapter->at("name").get<std::string>() + "' changes '" + target +
+               "', which is no module of the library's model");
+      }
+    refuse("the checkpoint has no parameters of these adapters");
   }
   const json* chosen(const std::string& name) const {
     for (const json* adapter : chosen_)
@@ -194,6 +232,7 @@ class AdapterWriter {
     config["use_rslora"] = rslora_;
     config["use_dora"] = type_ == "dora";
     config["bias"] = "none";
+    // What PiSSA began with is a part of the change here, which the library need not take out.
     config["init_lora_weights"] = true;
     config["rank_pattern"] = config["alpha_pattern"] = ordered_json::object();
     for (const auto& [path, rank] : ranks_)
@@ -231,28 +270,93 @@ class AdapterWriter {
     }
     // Each output has a magnitude of its own.
     if (type_ == "dora" && changes.size() < module.parts.size()) refuse_part(path, module, changes);
+    const bool pissa = type_ == "pissa";
+    if (pissa) rank *= 2;
     ranks_[path] = rank;
     const double size = rslora_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
-    alphas_[path] = changes.size() == 1 ? alpha_of(first) : scale * size;
+    alphas_[path] = changes.size() == 1 && !pissa ? alpha_of(first) : scale * size;
     if (module.table) {
       out_.place(first.own("a"), base + ".lora_embedding_A", true);
       out_.place(first.own("b"), base + ".lora_embedding_B");
       return;
     }
+    // The trained factors, and of PiSSA those that it began with, whose second one is negative.
+    std::vector<std::pair<const char*, const char*>> pairs = {{"a", "b"}};
+    if (pissa) pairs.emplace_back("initial_a", "minus_initial_b");
     int64_t at = 0;
     for (const auto& [row, change] : changes) {
       const int64_t own_rank = change.extent("a", 0);
-      out_.place(change.own("a"), base + ".lora_A.weight", false, at, own_rank);
-      const std::string b = change.own("b"), tensor = base + ".lora_B.weight";
-      if (module.parts.size() == 1)
-        out_.place(b, tensor);
-      else
-        out_.block({b.c_str(), tensor.c_str(), row, at, module.out, rank});
-      at += own_rank;
+      for (const auto& [a, b] : pairs) {
+        out_.place(change.own(a), base + ".lora_A.weight", false, at, own_rank);
+        if (own_rank == rank && module.parts.size() == 1)
+          out_.place(change.own(b), base + ".lora_B.weight");
+        else
+          block(change.own(b), base + ".lora_B.weight", row, at, module.out, rank);
+        at += own_rank;
+      }
       if (type_ == "dora")
         out_.place(change.own("magnitude"), base + ".lora_magnitude_vector", false, row,
                    module.parts.size() == 1 ? 0 : change.extent("magnitude", 0));
     }
+  }
+
+  void block(const std::string& parameter, const std::string& tensor, int64_t row, int64_t column,
+             int64_t rows, int64_t columns) const {
+    out_.block({parameter.c_str(), tensor.c_str(), row, column, rows, columns});
+  }
+
+  // The library has two matrices for all modules, and here each target has its own: they lie in
+  // matrices of a rank that is the sum of all, of which a module uses those values, d, that are
+  // not 0.
+  void vera(ordered_json& config) {
+    std::vector<std::string> paths;
+    int64_t rank = 0, in = 0, out = 0;
+    for (const auto& [path, changes] : changes_) {
+      paths.push_back(path);
+      in = std::max(in, modules_.at(path).in);
+      out = std::max(out, modules_.at(path).out);
+      for (const auto& [row, change] : changes) rank += change.extent("d", 0);
+    }
+    int64_t at = 0;
+    for (const auto& [path, changes] : changes_)
+      for (const auto& [row, change] : changes) {
+        const std::string base = kAdapterPrefix + path;
+        block(change.own("a"), "base_model.vera_A", at, 0, rank, in);
+        block(change.own("project"), "base_model.vera_B", row, at, out, rank);
+        block(change.own("d"), base + ".vera_lambda_d", at, 0, rank, 0);
+        block(change.own("b"), base + ".vera_lambda_b", row, 0, modules_.at(path).out, 0);
+        at += change.extent("d", 0);
+      }
+    config["target_modules"] = short_names(modules_, paths);
+    config["r"] = rank;
+    config["vera_dropout"] = same_option<double>("dropout");
+    config["d_initial"] = same_option<double>("d_initial");
+    config["projection_prng_key"] = 0;
+    config["save_projection"] = true;
+    config["bias"] = "none";
+  }
+
+  void prefix(ordered_json& config) {
+    if (const std::string why = prefix_mismatch(of_family_); !why.empty()) refuse(why);
+    std::map<std::string, const Change*> of_target;
+    for (const auto& [path, changes] : changes_)
+      for (const auto& [row, change] : changes) of_target[change.target] = &change;
+    const std::vector<std::string> targets = prefix_targets(of_family_);
+    const Change& any = *of_target.begin()->second;
+    const int64_t n = any.extent(kPromptVectors, 0), width = any.extent(kPromptVectors, 1);
+    for (const std::string& target : targets)
+      if (!of_target.contains(target))
+        refuse("the library's prefix has keys and values of every layer, and adapter '" +
+               any.name() + "' does not change '" + target +
+               "'; let `match` name h*.attn.k.weight and h*.attn.v.weight");
+    if (of_target.size() != targets.size() || chosen_.size() != 1)
+      refuse("the library has one prefix, of keys and values, and here adapter '" + any.name() +
+             "' changes others as well, or has several entries" +
+             (chosen_.size() > 1 ? kChoose : ""));
+    for (size_t i = 0; i < targets.size(); ++i)
+      block(of_target.at(targets[i])->own(kPromptVectors), kPromptTensor, 0,
+            static_cast<int64_t>(i) * width, n, static_cast<int64_t>(targets.size()) * width);
+    describe_prefix(config, of_family_, n);
   }
 
   void soft_prompt(ordered_json& config) {

@@ -24,7 +24,8 @@ constexpr auto kOptions = [] {
 
 // The trained factors, and those that they start as, which stay. The paper takes the principal part
 // out of the weight, and trains it; here the weight stays as it is, and what the factors began with
-// is subtracted, which is the same function.
+// is subtracted, which is the same function. The second of these is kept with the other sign, so
+// that all of it is LoRA of twice the rank.
 struct Both {
   low_rank::Factors trained, initial;
 };
@@ -49,19 +50,19 @@ Both both(const Builder& b, const Options& o, const PeftTarget& t) {
     return low_rank::Factors{factor(a, Shape({rank, in}), t.in_dim(), 1, flags),
                              factor(c, Shape({out, rank}), t.out_dim(), 0, flags)};
   };
-  return {pair("a", "b", 0), pair("initial_a", "initial_b", PLAIT_REQUEST_FIXED)};
+  return {pair("a", "b", 0), pair("initial_a", "minus_initial_b", PLAIT_REQUEST_FIXED)};
 }
 
 Value wrap(Builder& b, const Options& o, const PeftTarget& t) {
   const Both f = both(b, o, t);
   const Value x = functions::dropout(b, t.input, o.real("dropout"));
   return t.output +
-         (low_rank::added(b, o, t, f.trained, x) - low_rank::added(b, o, t, f.initial, t.input));
+         (low_rank::added(b, o, t, f.trained, x) + low_rank::added(b, o, t, f.initial, t.input));
 }
 
 Merged merge(Builder& b, const Options& o, const PeftTarget& t, Merged m) {
   const Both f = both(b, o, t);
-  const Value change = low_rank::change(b, o, t, f.trained) - low_rank::change(b, o, t, f.initial);
+  const Value change = low_rank::change(b, o, t, f.trained) + low_rank::change(b, o, t, f.initial);
   return {m.weight + change, m.bias};
 }
 
@@ -118,7 +119,7 @@ std::vector<PeftStart> start(Builder& b, const Options& o, const PeftTarget& t) 
                                "' is not above 0, and the principal part is divided by it");
   const Value a = first_rows(found.rows, rank) / sqrt(sigma * scale);
   const Value c = b.transpose(first_rows(u, rank) * sqrt(sigma / scale), {1, 0});
-  return {{f.trained.a, a}, {f.trained.b, c}, {f.initial.a, a}, {f.initial.b, c}};
+  return {{f.trained.a, a}, {f.trained.b, c}, {f.initial.a, a}, {f.initial.b, c * -1.0}};
 }
 
 }  // namespace

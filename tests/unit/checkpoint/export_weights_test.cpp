@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/weights.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
 #include "tests/unit/error_of.hpp"
@@ -49,9 +50,9 @@ class Model {
     CHECK(error.find("[export] the format's map of tensors " + text) == 0);
     CHECK(error.find("; tell its author") != std::string::npos);
   }
-  SafetensorsFile written() {
-    export_weights(files_, *checkpoint_, "out", made(), 0, {}, "own.safetensors");
-    return SafetensorsFile(files_, "out/own.safetensors");
+  SafetensorsFile written(const std::string& out = "out") {
+    export_weights(files_, *checkpoint_, out, made(), 0, {}, "own.safetensors");
+    return SafetensorsFile(files_, out + "/own.safetensors");
   }
   TensorPlace& place(const std::string& name) { return map.parameters.find(name)->second; }
 
@@ -134,6 +135,53 @@ TEST_CASE("blocks of a matrix that is 0 elsewhere, a column, a row, and what is 
   model.refuses("puts 'gpt.q' over 'gpt.k' in 'b'");
   model.map.blocks["q"] = {"b", 3, 3, 7, 6};
   CHECK(model.made().size() == 2);
+
+  // A vector; and columns, which are read alone.
+  model.map.parameters.erase("bias");
+  model.map.blocks["bias"] = {"v", 2, 0, 9, 0};
+  const SafetensorsFile of_vector = model.written("vector");
+  const TensorEntry* v = of_vector.header().find("v");
+  REQUIRE(v);
+  CHECK(v->shape == std::vector<int64_t>{9});
+  std::vector<float> vector(9);
+  of_vector.read(*v, 0, vector.data(), sizeof(float) * vector.size());
+  CHECK(vector == std::vector<float>{0, 0, 0, 1, 2, 3, 4, 5, 0});
+  model.map.blocks["bias"] = {"v", 4, 0, 9, 0};
+  model.refuses("has a block 'gpt.bias' that does not fit 'v'");
+  model.map.blocks["bias"] = {"v", 2, 1, 9, 0};
+  model.refuses("has a block 'gpt.bias' that does not fit 'v'");
+  model.map.blocks.erase("bias");
+  model.map.parameters["bias"] = {"v", 0, 6, false, false, true};
+  model.refuses("writes columns of 'v' without a block");
+}
+
+TEST_CASE("columns of a matrix, and parts of it that overlap where it is ignored") {
+  MemoryFiles files;
+  const std::vector<int64_t> shape{3, 5};
+  std::vector<float> values(15);
+  std::iota(values.begin(), values.end(), 0.0f);
+  write_safetensors(files, "w.safetensors",
+                    std::vector<TensorSource>{{"t", PLAIT_F32, shape, values.data()}});
+  TensorMap map;
+  map.parameters["a"] = {"t", 0, 2, false, false, true};
+  map.parameters["b"] = {"t", 2, 3, false, false, true};
+  const auto open = [&] { return Weights(files, "w.safetensors", map, "m.json"); };
+  const auto read = [&](const char* name, plait::topology::Box box) {
+    std::vector<float> out(static_cast<size_t>(box.extent[0] * box.extent[1]));
+    Weights::read(open().find(name), box, PLAIT_F32, reinterpret_cast<std::byte*>(out.data()));
+    return out;
+  };
+  CHECK(open().find("b").shape == std::vector<int64_t>{3, 3});
+  CHECK(read("b", {{0, 0}, {3, 3}}) == std::vector<float>{2, 3, 4, 7, 8, 9, 12, 13, 14});
+  CHECK(read("b", {{1, 1}, {2, 1}}) == std::vector<float>{8, 13});
+  map.parameters["b"].row = 1;
+  const auto fault = [&] { return error_of([&] { open(); }, PLAIT_ERR_DATA); };
+  CHECK(fault().find("'a' and 'b' overlap in its columns; correct 'm.json'") != std::string::npos);
+  map.ignored = {"t"};
+  CHECK(read("b", {{0, 0}, {1, 3}}) == std::vector<float>{1, 2, 3});
+  map.ignored.clear();
+  map.parameters.erase("b");
+  CHECK(fault().find("no parameter has its column 2 of 5") != std::string::npos);
 }
 
 TEST_CASE("a map that does not fit the model is the fault of the format") {

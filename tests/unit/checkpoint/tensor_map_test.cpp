@@ -23,6 +23,7 @@ TEST_CASE("a map is written as it is read") {
   map.parameters["a"] = {"t", 0, 0, false};
   map.parameters["b"] = {"u", 3, 5, true};
   map.parameters["c"] = {"v", 0, 0, true, true};
+  map.parameters["d"] = {"w", 2, 3, false, false, true};
   map.ignored = {"*.bias"};
   const TensorMap again = parse(tensor_map_text(map));
   CHECK(tensor_map_text(again) == tensor_map_text(map));
@@ -31,6 +32,9 @@ TEST_CASE("a map is written as it is read") {
   CHECK(again.parameters.at("b").transposed);
   CHECK(!again.parameters.at("b").column);
   CHECK(again.parameters.at("c").column);
+  CHECK(!again.parameters.at("c").of_columns);
+  CHECK(again.parameters.at("d").of_columns);
+  CHECK(again.parameters.at("d").n_rows == 3);
   CHECK(is_tensor_map(parse_json(tensor_map_text(map))));
   CHECK(!is_tensor_map(parse_json("{\"weight_map\": {}}")));
   CHECK(!is_tensor_map(parse_json("[]")));
@@ -51,6 +55,11 @@ TEST_CASE("a malformed map names the key and what was expected") {
       {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [0.5, 2]}}"), "[FIRST, END]"},
       {map_of("{\"a\": {\"tensor\": \"t\", \"transposed\": 1}}"), "expected true or false"},
       {map_of("{\"a\": {\"tensor\": \"t\", \"column\": \"x\"}}"), "'parameters.a.column'"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"columns\": [3, 2]}}"), "'parameters.a.columns'"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"columns\": [0, 2], \"rows\": [0, 2]}}"),
+       "'parameters.a.columns': expected neither rows nor transposed nor column beside it"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"columns\": [0, 2], \"transposed\": true}}"),
+       "'parameters.a.columns': expected neither rows"},
       {map_of("{}", ", \"ignored\": 1"), "key 'ignored': expected a list"},
       {map_of("{}", ", \"ignored\": [1]"), "key 'ignored': expected a list"},
       {"{\"format\": \"plait.tensor_map/1\", \"parameters\": {}}", "key 'weights'"},
@@ -70,6 +79,7 @@ TEST_CASE("the shape at a place") {
   CHECK(shape_at({"t"}, matrix, fault) == std::vector<int64_t>{6, 4});
   CHECK(shape_at({"t", 2, 3}, matrix, fault) == std::vector<int64_t>{3, 4});
   CHECK(shape_at({"t", 1, 3, true}, matrix, fault) == std::vector<int64_t>{3, 6});
+  CHECK(shape_at({"t", 1, 3, false, false, true}, matrix, fault) == std::vector<int64_t>{6, 3});
   CHECK(shape_at({"t"}, number, fault).empty());
   const std::vector<int64_t> row{1, 6}, column{6, 1};
   CHECK(shape_at({"t", 0, 0, true, true}, row, fault) == std::vector<int64_t>{6});

@@ -101,7 +101,9 @@ TEST_CASE("what a format writes wrongly names plugin, format and the fault") {
       {[](const auto& o) { place(o, "p", "t", INT64_MAX, 1); },
        "rows from row 9223372036854775807"},
       {[](const auto& o) { place(o, "p", "t", 3, 0); }, "how many rows 'p' has"},
-      {[](const auto& o) { place(o, "p", "t", 0, 0, 4); }, "'p' the unknown flags 0x4"},
+      {[](const auto& o) { place(o, "p", "t", 0, 0, 8); }, "'p' the unknown flags 0x8"},
+      {[](const auto& o) { place(o, "p", "t", 0, 0, PLAIT_PLACE_COLUMNS); },
+       "takes columns of 't' for 'p' and does not say how many"},
       {[](const auto& o) {
          place(o, "p", "t");
          place(o, "p", "u");
@@ -178,6 +180,10 @@ TEST_CASE("a folder that cannot be imported leaves nothing") {
       contains(read_as("t", 0, 7, 0, nullptr).text(), "it has 6 rows, the map takes rows 0 to 7"));
   CHECK(contains(read_as("t", 0, 3, PLAIT_PLACE_TRANSPOSED, nullptr).text(),
                  "it has 2 rows when transposed, the map takes rows 0 to 3"));
+  CHECK(contains(read_as("t", 0, 3, PLAIT_PLACE_COLUMNS, nullptr).text(),
+                 "it has 2 columns, the map takes columns 0 to 3"));
+  CHECK(contains(read_as("t", 0, 1, PLAIT_PLACE_COLUMNS, nullptr).text(),
+                 "no parameter has its column 1 of 2"));
   CHECK(contains(read_as("t", 0, 0, 0, "/nonexistent/file").full_text(), "/nonexistent/file"));
   CHECK(files.list(scratch.path()) == std::vector<std::string>{"from"});
   CHECK(read_as("t", 0, 6, 0, nullptr).code() == PLAIT_OK);

@@ -3,11 +3,13 @@
 #include <plait/adapters.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 
 #include "tests/unit/host/imported.hpp"
 
@@ -60,7 +62,9 @@ std::unique_ptr<Run> run_of(const std::string& toml) {
 }
 
 double error_of_logits(const Run& run, const std::string& adapter) {
-  return host::error_of_logits(run, golden().values(adapter + ".logits"));
+  // The library gives none of the tokens in whose places a prefix stands.
+  return host::error_of_logits(run, golden().values(adapter + ".logits"),
+                               adapter.ends_with("_prefix") ? 4 : 0);
 }
 
 void export_to(const Run& run, const std::string& toml, const std::string& format,
@@ -82,11 +86,20 @@ void edit_header(const fs::path& adapter, const std::function<void(json&)>& edit
   std::memcpy(&size, file.data(), sizeof size);
   json header = json::parse(file.substr(sizeof size, size));
   edit(header);
+  std::map<size_t, std::string> in_order;  // by where they begin
+  for (const auto& [name, tensor] : header.items())
+    if (tensor.contains("data_offsets")) in_order[tensor.at("data_offsets")[0]] = name;
+  std::string data;
+  for (const auto& [begin, name] : in_order) {
+    json& at = header.at(name).at("data_offsets");
+    const size_t n = at[1].get<size_t>() - begin, now = data.size();
+    data += file.substr(sizeof size + size + begin, n);
+    at = {now, now + n};
+  }
   const std::string text = header.dump();
   const uint64_t now = text.size();
   write(adapter / "adapter_model.safetensors",
-        std::string(reinterpret_cast<const char*>(&now), sizeof now) + text +
-            file.substr(sizeof size + size));
+        std::string(reinterpret_cast<const char*>(&now), sizeof now) + text + data);
 }
 
 }  // namespace
@@ -95,11 +108,12 @@ TEST_SUITE_BEGIN("models");
 
 TEST_CASE("adapters of the library have its logits, and are exported as they were") {
   // Those whose modules hold one parameter each, and no copy of a weight of the base.
-  const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_dora",
-                                         "gpt2_prompt", "llama_ia3",  "gpt2_ia3"};
+  const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_dora", "gpt2_prompt",
+                                         "gpt2_prefix", "llama_ia3",  "gpt2_ia3"};
   for (const std::string adapter :
        {"gpt2_lora", "gpt2_tables", "llama_lora", "qwen3_lora", "phi3_lora", "gpt2_dora",
-        "llama_dora", "gpt2_prompt", "llama_ia3", "gpt2_ia3"}) {
+        "llama_dora", "gpt2_prompt", "gpt2_prefix", "llama_ia3", "gpt2_ia3", "gpt2_vera",
+        "llama_vera"}) {
     CAPTURE(adapter);
     const Base base(adapter);
     const std::string in = base.scratch / "in", out = base.scratch / "out",
@@ -115,8 +129,9 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     const json theirs = config_of(from), ours = config_of(out);
     CAPTURE(ours);
     CHECK(ours.at("peft_type") == theirs.at("peft_type"));
-    for (const char* key : {"use_rslora", "use_dora", "lora_dropout", "fan_in_fan_out",
-                            "num_virtual_tokens", "token_dim", "num_layers"})
+    for (const char* key : {"use_rslora", "use_dora", "lora_dropout", "vera_dropout",
+                            "fan_in_fan_out", "num_virtual_tokens", "token_dim", "num_layers",
+                            "num_attention_heads", "encoder_hidden_size"})
       if (theirs.contains(key) && ours.contains(key)) CHECK(ours.at(key) == theirs.at(key));
     if (std::find(same.begin(), same.end(), adapter) != same.end()) {
       CHECK(weights_of(from) == weights_of(out));
@@ -126,6 +141,36 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     // What cannot be written as one small product is written as one of the sum of the ranks.
     import_folder(peft_over(base.path), out, again);
     CHECK(error_of_logits(*run_of(experiment_of(base.path, again)), adapter) < 2e-5);
+  }
+}
+
+TEST_CASE("PiSSA is exported as LoRA of twice the rank") {
+  for (const std::string name : {"gpt2", "llama"}) {
+    CAPTURE(name);
+    const Base base(name + "_");
+    const std::string own = base.scratch / "own", out = base.scratch / "out",
+                      again = base.scratch / "again";
+    fs::create_directories(own);
+    write(own + "/experiment.toml",
+          "[[model.adapters]]\ntype = \"pissa\"\nmatch = [\"model.h*.attn.q.weight\", "
+          "\"model.h*.attn.v.weight\", \"model.h*.mlp.down.weight\"]\nrank = 3\nalpha = 5.0\n"
+          "rank_pattern = [\"*.down.*=2\"]\n");
+    const std::string toml = experiment_of(base.path, own);
+    const auto run = run_of(toml);
+    const auto before = host::logits_of(*run, 96);
+    const std::string a = "model.h1.mlp.down.weight.pissa.a";
+    std::vector<double> values(2 * (name == "gpt2" ? 128 : 48));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 0.3 * std::sin(static_cast<double>(i));
+    host::check(plait_session_write(run->session(), a.c_str(), values.data(),
+                                    values.size() * sizeof(double)));
+    const auto trained = host::logits_of(*run, 96);
+    CHECK(trained != before);
+    export_to(*run, toml, peft_over(base.path), out);
+    const json config = config_of(out);
+    CHECK(config.at("peft_type") == "LORA");
+    CHECK(config.at("init_lora_weights") == true);
+    import_folder(peft_over(base.path), out, again);
+    CHECK(host::error_of_logits(*run_of(experiment_of(base.path, again)), trained) < 2e-5);
   }
 }
 
@@ -207,10 +252,9 @@ TEST_CASE("what a file of the library cannot hold is said") {
   const std::string
       lora = "[[model.adapters]]\ntype = \"lora\"\nmatch = [\"model.h*.attn.q.weight\"]\n",
       q = "[[model.adapters]]\ntype = \"ia3\"\nmatch = [\"model.h*.attn.q.weight\"]\n";
-  refused(
-      "[[model.adapters]]\ntype = \"bitfit\"\nmatch = [\"model.h*.attn.q.weight\"]\n", peft,
-      "adapter 'bitfit' is bitfit, which is not written as a file of the library; lora, dora, "
-      "ia3 and soft_prompt are");
+  refused("[[model.adapters]]\ntype = \"bitfit\"\nmatch = [\"model.h*.attn.q.weight\"]\n", peft,
+          "adapter 'bitfit' is bitfit, which is not written as a file of the library; lora, dora, "
+          "pissa, ia3, vera, soft_prompt and prefix are");
   refused(lora + q, peft, "choose one with --option adapter=NAME");
   refused(lora, peft + "\nadapter = \"poet\"", "has no adapter 'poet'; there are: lora");
   refused(q, peft, "changes 'h0.attn.q.weight' and not 'h0.attn.k.weight', which are one module");
@@ -218,6 +262,113 @@ TEST_CASE("what a file of the library cannot hold is said") {
               "match = [\"model.h*.attn.k.weight\"]\n",
           peft, "are one module of the library, transformer.h.0.attn.c_attn, and their changes");
   refused(lora, "type = \"hf\"", "plait export peft");
+  refused(
+      "[[model.adapters]]\ntype = \"soft_prompt\"\nmatch = [\"model.embed\"]\nn_tokens = 3\n", peft,
+      "the library has one soft prompt, of the table of token ids, and here adapter 'soft_prompt' "
+      "changes 'embed'; let `match` name the table's weight, model.embed.weight");
+  refused(
+      "[[model.adapters]]\ntype = \"prefix\"\nmatch = [\"model.h*.attn.k.weight\"]\n"
+      "n_tokens = 3\n",
+      peft, "adapter 'prefix' does not change 'h0.attn.v.weight'; let `match` name");
+}
+
+TEST_CASE("a file of each type that does not fit is said with its name and what to do") {
+  using Edit = std::function<void(json & config, json & header)>;
+  const std::string of = "base_model.model.";
+  const auto renamed = [](json& header, const std::string& from, const std::string& to) {
+    header[to] = header.at(from);
+    header.erase(from);
+  };
+  const auto shaped = [](const std::string& tensor, const json& shape) -> Edit {
+    return [=](json&, json& header) { header.at(tensor)["shape"] = shape; };
+  };
+  const auto without = [](const std::string& tensor) -> Edit {
+    return [=](json&, json& header) { header.erase(tensor); };
+  };
+  const auto unknown = [&](const std::string& tensor, const std::string& to) -> Edit {
+    return [=](json&, json& header) { renamed(header, tensor, to); };
+  };
+  const auto set = [](const char* key, const json& value) -> Edit {
+    return [=](json& config, json&) { config[key] = value; };
+  };
+  const std::string c_attn = of + "transformer.h.1.attn.c_attn",
+                    down = of + "model.layers.0.mlp.down_proj",
+                    k = of + "model.layers.1.self_attn.k_proj",
+                    q = of + "model.layers.1.self_attn.q_proj";
+  const struct {
+    const char* adapter;
+    Edit edit;
+    std::string says;
+  } cases[] = {
+      {"gpt2_dora", without(c_attn + ".lora_magnitude_vector"),
+       "has no tensor '" + c_attn + ".lora_magnitude_vector' beside the other one of its module"},
+      {"gpt2_dora", shaped(c_attn + ".lora_magnitude_vector", {32, 3}),
+       "has the shape (32, 3), expected (96) for the base"},
+      {"gpt2_dora", set("use_dora", false), "or magnitudes without use_dora in adapter_config"},
+      {"gpt2_tables", without(of + "transformer.wte.lora_embedding_B"),
+       "has no tensor 'base_model.model.transformer.wte.lora_embedding_B' beside"},
+      {"llama_ia3", shaped(down + ".ia3_l", {1, 48, 1}), "down_proj.ia3_l' has the shape"},
+      {"llama_ia3", unknown(k + ".ia3_l", k + ".ia3_m"),
+       "k_proj.ia3_m' is no part of IA3, expected names as base_model.model.MODULE.ia3_l"},
+      {"llama_ia3", unknown(k + ".ia3_l", of + "model.layers.9.self_attn.k_proj.ia3_l"),
+       "changes the module 'model.layers.9.self_attn.k_proj', which the base"},
+      {"llama_vera", without("base_model.vera_A"),
+       "has no tensor 'base_model.vera_A', which the library then draws again, not the same on "
+       "every machine; save it with save_projection = True"},
+      {"llama_vera", without(q + ".vera_lambda_d"), "has no tensor '" + q + ".vera_lambda_d'"},
+      {"llama_vera", shaped(q + ".vera_lambda_d", {1, 3}),
+       "q_proj.vera_lambda_d' has the shape (1, 3), expected (3) for the base"},
+      {"llama_vera", set("r", 4),
+       "expected the rank of adapter_config.json, 4, as rows of the first and columns"},
+      {"llama_vera", set("vera_dropout", -1), "key 'vera_dropout': found -1, expected at least 0"},
+      {"llama_vera", unknown(q + ".vera_lambda_d", q + ".lora_A.weight"),
+       "q_proj.lora_A.weight' is no part of VeRA, expected names as"},
+      {"gpt2_prompt", shaped("prompt_embeddings", {2, 64}),
+       "the tensor 'prompt_embeddings' is (2, 64), expected (4, 32), num_virtual_tokens and the "
+       "width of the base; give the folder of its own base with --option base=FOLDER"},
+      {"gpt2_prompt", unknown("prompt_embeddings", "embeddings"),
+       "it has 1 tensors, among them 'embeddings', expected one, 'prompt_embeddings'"},
+      {"gpt2_prompt", set("modules_to_save", {"lm_head"}),
+       "key 'modules_to_save': modules of the base were trained as well, which no adapter here "
+       "holds, expected none; merge the adapter in the library (merge_and_unload)"},
+      {"gpt2_prompt", set("num_virtual_tokens", 0), "key 'num_virtual_tokens': found 0"},
+      {"gpt2_prompt", set("task_type", "SEQ_CLS"), "found 'SEQ_CLS', expected CAUSAL_LM"},
+      {"gpt2_prefix", shaped("prompt_embeddings", {8, 64}),
+       "the tensor 'prompt_embeddings' is (8, 64), expected (4, 128), num_virtual_tokens and "
+       "twice the layers of the base times the width of its keys"},
+      {"gpt2_prefix", set("num_transformer_submodules", 2), "expected 1: a decoder alone"},
+  };
+  const auto refusal = [](const Base& base, const fs::path& from) {
+    const std::string out = base.scratch / "out";
+    const auto failure = host::failure_of([&] { import_folder(peft_over(base.path), from, out); });
+    CHECK(!fs::exists(out));
+    return failure.text;
+  };
+  for (const auto& one : cases) {
+    CAPTURE(one.adapter);
+    CAPTURE(one.says);
+    const Base base(one.adapter);
+    const fs::path adapter = base.scratch / "adapter";
+    fs::copy(folder() / "peft" / one.adapter, adapter);
+    json config = config_of(adapter);
+    edit_header(adapter, [&](json& header) { one.edit(config, header); });
+    write(adapter / "adapter_config.json", config.dump());
+    const std::string found = refusal(base, adapter);
+    CAPTURE(found);
+    CHECK(found.find(one.says) != std::string::npos);
+  }
+  // Another base; a prefix of keys that are turned behind it.
+  for (const auto& [adapter, family, says] : std::vector<std::array<const char*, 3>>{
+           {"gpt2_dora", "llama_", "(llama) does not have; give the folder of its own base"},
+           {"llama_ia3", "gpt2_", "(gpt2) does not have; give the folder of its own base"},
+           {"llama_vera", "gpt2_", "(gpt2) does not have; give the folder of its own base"},
+           {"gpt2_prompt", "gemma2_", "the family gemma2 multiplies embeddings"},
+           {"gpt2_prefix", "llama_", "the family llama turns or norms keys"}}) {
+    CAPTURE(adapter);
+    const std::string found = refusal(Base(family), folder() / "peft" / adapter);
+    CAPTURE(found);
+    CHECK(found.find(says) != std::string::npos);
+  }
 }
 
 TEST_CASE("what is wrong in a folder of an adapter is said with file, key and what was expected") {
@@ -237,13 +388,16 @@ TEST_CASE("what is wrong in a folder of an adapter is said with file, key and wh
     Edit edit;
     const char* says;
   } cases[] = {
-      {set("peft_type", "VERA"),
-       "key 'peft_type': 'VERA' is not known; known are LORA, IA3, PROMPT_TUNING"},
+      {set("peft_type", "LOHA"),
+       "key 'peft_type': unknown type 'LOHA'; known are IA3, LORA (DoRA too), PREFIX_TUNING, "
+       "PROMPT_TUNING, VERA; another adapter can be merged"},
       {set("peft_type", nullptr), "key 'peft_type': found nothing, expected a text"},
       {set("use_dora", true), ".lora_magnitude_vector' beside the other one of its module"},
-      {set("modules_to_save", json{"lm_head"}), "key 'modules_to_save': this is not computed"},
+      {set("modules_to_save", json{"lm_head"}),
+       "key 'modules_to_save': modules of the base were trained as well"},
       {set("bias", "lora_only"), "key 'bias': found 'lora_only': biases of the base"},
-      {set("init_lora_weights", "pissa"), "key 'init_lora_weights': found 'pissa', which changes"},
+      {set("init_lora_weights", "pissa"),
+       "key 'init_lora_weights': found 'pissa', which takes a part out of"},
       {set("r", 3), "key 'r': the rank of 'model.layers.1.mlp.up_proj' is 3, and"},
       {set("r", "two"), "key 'r': found \"two\", expected a whole number"},
       {set("lora_alpha", "two"), "key 'lora_alpha': found string, expected a number"},
