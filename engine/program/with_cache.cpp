@@ -118,8 +118,16 @@ class CacheWriter {
     const int32_t producer = from_.value(v).producer;
     if (producer >= 0) {
       const Op& op = from_.ops()[static_cast<size_t>(producer)];
-      TableContext u{
-          op, *to_, positions_, [this](int64_t most) { return lengths_up_to(most); }, {}};
+      TableContext u{op,
+                     *to_,
+                     dim,
+                     [this, &op](size_t k) {
+                       const Form& f = form(op, op.in[k]);
+                       return f.rows() ? 0 : f.value;
+                     },
+                     positions_,
+                     [this](int64_t most) { return lengths_up_to(most); },
+                     {}};
       if (op.def->write_at) op.def->write_at(u);
       for (size_t i = 0; i < u.out.size(); ++i) at_positions_[{op.out[i], dim}] = u.out[i];
       if (made) return made;

@@ -32,10 +32,13 @@ struct CacheContext {
   std::vector<ValueId> out;  // to be set, unless `only_cache`; 0: a result that nobody may read
 };
 
-// A table with a row for each position, of which a launch reads some.
+// A table with a row for each position along `dim`, of which a launch reads some.
 struct TableContext {
   const Op& op;
   Graph& to;
+  int32_t dim = 0;
+  // Input i of the op as it is in the whole program; 0 where it has rows of the launch's tokens.
+  std::function<ValueId(size_t input)> whole;
   ValueId positions = 0;  // (B, t) i32
   // (B) i32: the tokens of each sequence, with the part of its prompt that is not cached yet. A
   // sequence of at most `most` tokens has other rows than a longer one.

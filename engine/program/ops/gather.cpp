@@ -10,6 +10,7 @@
 #include "engine/program/per_sample.hpp"
 #include "engine/program/quantize.hpp"
 #include "engine/program/shard.hpp"
+#include "engine/program/with_cache.hpp"
 
 namespace plait::program {
 namespace {
@@ -122,6 +123,27 @@ PerSampleResult gather_per_sample(PerSampleContext& c) {
   return {g.apply1("gather", {reshaped(g, table, dims), as(number, wide ? PLAIT_I64 : PLAIT_I32)})};
 }
 
+// Generation. A sample has its own table (S, C..) of G of them, (G, S, C..), of which a launch reads
+// rows: row p of table l is row l * S + p. A number of no table, at or above G, stays one of no row.
+void write_rows_of_tables(TableContext& u) {
+  const ValueId tables = u.whole(0), index = u.whole(1);
+  if (u.dim != 1 || !tables || !index || u.to.shape(index).ndim != 1) return;
+  Graph& g = u.to;
+  Dims dims = dims_of(g.shape(tables));
+  const int64_t samples = g.shape(index).dims[0], rows = dims[1];
+  dims[1] *= dims[0];
+  dims.erase(dims.begin());
+  const auto as = [&](ValueId v, int64_t dtype) {
+    return g.apply1("cast", {v}, {attr("dtype", dtype)});
+  };
+  const ValueId first =
+      scaled(g, reshaped(g, as(index, PLAIT_F64), {samples, 1}), static_cast<double>(rows));
+  const ValueId number = binary(g, "add", as(u.positions, PLAIT_F64), first);
+  const bool wide = dims[0] > std::numeric_limits<int32_t>::max();
+  u.out = {
+      g.apply1("gather", {reshaped(g, tables, dims), as(number, wide ? PLAIT_I64 : PLAIT_I32)})};
+}
+
 std::vector<OpExample> gather_examples() {
   return {{.inputs = {{6, 3}}, .indices = {{0, 5, 2, 2}}, .index_dims = {2, 2}}};
 }
@@ -161,6 +183,7 @@ std::span<const OpDef> gather_ops() {
        .weight_use = weight_use,
        .shard = shard_gather,
        .write_sharded = write_sharded_gather,
+       .write_at = write_rows_of_tables,
        .reads_weight = reads_weight,
        .write_quantized = write_quantized,
        .per_sample = gather_per_sample,

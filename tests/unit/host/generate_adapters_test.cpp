@@ -105,6 +105,54 @@ TEST_CASE("each sequence takes an adapter, side by side as alone") {
   }
 }
 
+// Virtual tokens lie at positions of a sequence, and each sequence has its own.
+TEST_CASE("virtual tokens of several adapters, in several slots as one after the other") {
+  constexpr int kVirtual = 4;
+  const auto entry_of = [](const std::string& type, const std::string& name) {
+    return "[[model.adapters]]\ntype = \"" + type + "\"\nname = \"" + name +
+           "\"\nn_tokens = " + std::to_string(kVirtual) + "\ninit_std = 0.5\nmatch = " +
+           (type == "prefix" ? "[\"model.h*.attn.k.weight\", \"model.h*.attn.v.weight\"]\n"
+                             : "[\"model.embed.weight\"]\n");
+  };
+  std::vector<int32_t> prompt(kVirtual, 7);
+  for (const int32_t id : beginning(kPrompt)) prompt.push_back(id);
+  const auto drawn = [&](const Run& run, const char* adapter) {
+    Generator g(run);
+    const uint64_t s = g.add(prompt, with(adapter));
+    g.finish();
+    return g.of(s);
+  };
+  for (const std::string type : {"soft_prompt", "prefix"}) {
+    CAPTURE(type);
+    const auto experiment = [&](const std::string& generate) {
+      std::string toml = stories(kOnly + generate);
+      const std::string model = "[model]\n";
+      toml.insert(toml.find(model) + model.size(), "adapter_field = \"adapter\"\n");
+      return toml + entry_of(type, "poems") + entry_of(type, "code");
+    };
+    const Run run(experiment("slots = 3\nchunk = 5\n")), one_slot(experiment("slots = 1\n"));
+    const char* const names[] = {nullptr, "poems", "code"};
+    std::vector<Drawn> expected;
+    for (const char* name : names) {
+      CAPTURE(name);
+      const Run alone(stories(kOnly) + (name ? entry_of(type, name) : ""));
+      expected.push_back(drawn(alone, nullptr));
+      check_same(drawn(one_slot, name), expected.back());
+      for (size_t i = 0; i + 1 < expected.size(); ++i)
+        CHECK(expected[i].log_probabilities != expected.back().log_probabilities);
+    }
+    Generator g(run);
+    std::vector<uint64_t> sequences;
+    for (int again = 0; again < 2; ++again)
+      for (const char* name : names) sequences.push_back(g.add(prompt, with(name)));
+    g.finish();
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      CAPTURE(i);
+      check_same(g.of(sequences[i]), expected[i % 3]);
+    }
+  }
+}
+
 TEST_CASE("what a slot has cached is reused by the same adapter only") {
   const Run run(by_sample("slots = 1\nprefix_caching = true\n")), plain(by_sample());
   for (const Run* one : {&run, &plain})

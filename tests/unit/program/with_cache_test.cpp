@@ -119,6 +119,24 @@ TEST_CASE_FIXTURE(Fixture, "rows that all samples share are read at the tokens' 
   CHECK(same(g.shape(g.ops().back().out[0]), make_shape(PLAIT_F32, {2, 2, 2, 2})));
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "rows of a table of each sample's own are read at its tokens' positions") {
+  read(std::string(kTokens) + R"(
+    %4 f32 (3, 8, 4) at 1:96 = persistent "vectors"
+    %5 i32 (2) at 0:64 = persistent "which"
+    %6 f32 (2, 8, 4) = gather(%4, %5) @embed
+    %7 f32 (2, 8, 4) = map(%3, %6) [x0 + x1] @embed
+  )");
+  constants.insert({4, 5});
+  rewrite(7, 3);
+  const auto rows = std::find_if(g.ops().begin(), g.ops().end(), [&](const Op& op) {
+    return op.name == "gather" && same(g.shape(op.in[0]), make_shape(PLAIT_F32, {24, 4}));
+  });
+  REQUIRE(rows != g.ops().end());
+  CHECK(same(g.shape(rows->in[1]), make_shape(PLAIT_I32, {2, 3})));
+  CHECK(same(g.shape(g.ops().back().out[0]), make_shape(PLAIT_F32, {2, 3, 4})));
+}
+
 TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are given it") {
   const auto rotated = [this](const std::string& attrs) {
     read(std::string(kTokens) + R"(
