@@ -5,6 +5,7 @@
  *   plait_session_unmerge(session);                  // every byte is what it was
  *   plait_session_merge(session, PLAIT_MERGE_FINAL); // for good: train on, or save
  *   plait_session_save_model(session, "alone/ckpt");  // without the adapters
+ *   plait_session_merge_adapter(session, NULL, "poems", 0);  // that one alone
  *
  *   plait_adapter_source source = {.struct_size = sizeof source, .path = "runs/poems"};
  *   plait_session_load_adapter(session, NULL, "poems", &source);  // the others stay as they are
@@ -34,22 +35,34 @@ extern "C" {
  * (checkpoint.save = "trained", precision.frozen = "int8" or "nf4"), only
  * plait_session_save_model() does: plait_session_save() then fails with PLAIT_ERR_STATE, as runs
  * and loads do behind PLAIT_MERGE_FINAL. flags: 0 or PLAIT_MERGE_FINAL.
- * Errors: PLAIT_ERR_CONFIG when the experiment has no adapters, or one that cannot be merged, with
- * its name and the reason; PLAIT_ERR_STATE when a merge is kept already; PLAIT_ERR_INVALID for
- * other flags: the session is unchanged. PLAIT_ERR_MEMORY for the copy: nothing is merged; with
- * several ranks close the session. PLAIT_ERR_PEER; a code of the device: close the session.
- * [thread: owner; blocks: yes] */
+ * Errors: PLAIT_ERR_CONFIG when the experiment has no adapters, one that cannot be merged, with its
+ * name and the reason, or model.adapter_field, as no weights compute what all adapters do;
+ * PLAIT_ERR_STATE when a merge is kept already; PLAIT_ERR_INVALID for other flags: the session is
+ * unchanged. PLAIT_ERR_MEMORY for the copy: nothing is merged; with several ranks close the
+ * session. PLAIT_ERR_PEER; a code of the device: close the session. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_merge(plait_session *session,
                                                                      uint32_t flags);
 
-/* Puts back every byte of weights, biases and adapters as it was before plait_session_merge(); what
- * was written to them since is lost.
+/* The same of one adapter, all entries of its name: weights and biases become what it makes of
+ * them, and it alone starts anew. The others then change the new weights. Where their changes and
+ * its own add up, as those of LoRA, the model computes what it did before; one that reads the
+ * weight, as DoRA does for its norms, reads the new one, and one that scales results scales what
+ * was merged behind it, too. With model.adapter_field the others belong to weights that are no
+ * more: all adapters of the model start anew, and every sample computes what samples of this
+ * adapter did. model: NULL: the only one with adapters.
+ * Errors: as plait_session_merge(); PLAIT_ERR_NOT_FOUND for the name, with those that are: the
+ * session is unchanged. [thread: owner; blocks: yes] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_merge_adapter(
+    plait_session *session, const char *model, const char *name, uint32_t flags);
+
+/* Puts back every byte of weights, biases and adapters as it was before plait_session_merge() or
+ * plait_session_merge_adapter(); what was written to them since is lost.
  * Errors: PLAIT_ERR_STATE when no merge is kept: the session is unchanged. PLAIT_ERR_PEER; a code
  * of the device. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_unmerge(plait_session *session);
 
-/* Saves the parameters of the models alone: without adapters, whose changes are in it as far as
- * they are merged, and without states of optimizers. The checkpoint, step-... in the folder `path`,
+/* Saves the parameters of the models alone: without adapters, of whose changes those are in it that
+ * are merged, and without states of optimizers. The checkpoint, step-... in the folder `path`,
  * is one of the experiment without its [[model.adapters]], and without groups of its optimizer with
  * patterns that then match nothing: it can be evaluated, generate, be exported, and start another
  * run (model.load), but not be resumed.

@@ -103,6 +103,13 @@ std::string adapter_of(const config::ModelConfig& model, const char* given) {
 }
 
 // The entries of the experiment.toml that a format writes.
+// Of flags of a merge.
+bool keeps_copy(const char* call, uint32_t flags) {
+  if (flags & ~PLAIT_MERGE_FINAL)
+    fail_invalid(strf("[capi] %s: flags is %u, expected 0 or PLAIT_MERGE_FINAL (1)", call, flags));
+  return (flags & PLAIT_MERGE_FINAL) == 0;
+}
+
 std::vector<session::RecordedAdapter> entries_of(const format::Description& made) {
   std::vector<session::RecordedAdapter> entries;
   for (const checkpoint::ExportFile& file : made.files) {
@@ -151,11 +158,20 @@ extern "C" {
 plait_error* plait_session_merge(plait_session* session, uint32_t flags) {
   return guard_c([&] {
     require(session, "session");
-    if (flags & ~PLAIT_MERGE_FINAL)
-      fail_invalid(strf(
-          "[capi] plait_session_merge: flags is %u, expected 0 or PLAIT_MERGE_FINAL (1)", flags));
+    const bool keep = keeps_copy("plait_session_merge", flags);
     const ApiCall call(*session, "plait_session_merge", "session");
-    session->session->merge((flags & PLAIT_MERGE_FINAL) == 0);
+    session->session->merge(keep);
+  });
+}
+
+plait_error* plait_session_merge_adapter(plait_session* session, const char* model,
+                                         const char* name, uint32_t flags) {
+  return guard_c([&] {
+    require(session, "session");
+    const bool keep = keeps_copy("plait_session_merge_adapter", flags);
+    const ApiCall call(*session, "plait_session_merge_adapter", "session");
+    const config::ModelConfig& of = model_of(session->session->plan(), model);
+    session->session->merge_adapter(of, adapter_of(of, name), keep);
   });
 }
 

@@ -133,22 +133,34 @@ std::string shared(const AdaptedTarget& t, const std::string& parameter,
          "' as well, which would change with it";
 }
 
-// The changes of all adapters of a target. Returns why they cannot be merged, or "".
-std::string merge_target(PlanDraft& plan, const AdaptedTarget& t, ParameterProgram& into) {
+using Merge = AdapterPrograms::Merge;
+
+bool is_merged(const Merge& merge, const AdaptedTarget& t, const config::AdapterConfig& adapter) {
+  return merge.adapter.empty() || (merge.model == t.model && merge.adapter == adapter.name);
+}
+
+// The changes of these adapters of a target. Returns why they cannot be merged, or "".
+std::string merge_target(PlanDraft& plan, const AdaptedTarget& t, Merge& merge,
+                         ParameterProgram& into) {
+  if (std::none_of(t.adapters.begin(), t.adapters.end(),
+                   [&](const auto* adapter) { return is_merged(merge, t, *adapter); }))
+    return {};
   ParameterRule rule(plan, "merge " + t.name, ParameterRule::Work::kShared);
   const Parameter* weight = plan.parameter(t.weight);
   const Parameter* bias = plan.parameter(t.bias);
   const ValueId own_weight = weight ? rule.read(*weight) : 0;
   const ValueId own_bias = bias ? rule.read(*bias) : 0;
   ValueId new_weight = own_weight, new_bias = own_bias;
-  for (const config::AdapterConfig* adapter : t.adapters)
+  for (const config::AdapterConfig* adapter : t.adapters) {
+    if (!is_merged(merge, t, *adapter)) continue;
     if (std::string refused = AdapterRule(plan, rule, t, *adapter).merge(new_weight, new_bias);
         !refused.empty())
       return refused;
+  }
   const auto write = [&](const Parameter* p, ValueId before, ValueId after) {
     if (after == before) return;
     rule.write(*p, after);
-    plan.adapters.merged.push_back(static_cast<size_t>(p - plan.parameters.data()));
+    merge.changed.push_back(static_cast<size_t>(p - plan.parameters.data()));
   };
   if (new_weight != own_weight && !t.weight_reader.empty())
     return shared(t, t.weight, t.weight_reader);
@@ -161,27 +173,34 @@ std::string merge_target(PlanDraft& plan, const AdaptedTarget& t, ParameterProgr
   return {};
 }
 
-EntryPoint write_merge(const EntryPointSource& from) {
-  PlanDraft& plan = from.plan;
-  EntryPoint entry{kMergeAdapters, "merging adapters", {}};
-  const size_t collectives = plan.collectives.size();
-  ParameterProgram program(plan, kMergeAdapters);
+// Why the adapters cannot be merged together, or "".
+std::string one_by_one(const Plan& plan) {
   for (const config::ModelConfig& model : plan.experiment.models)
-    if (!model.adapter_field.empty()) {
-      plan.adapters.refused =
-          "each sample of '" + model.name + "' takes an adapter of its own (" + model.path +
-          ".adapter_field), so that no weights compute what all of them do; to merge one of them, "
-          "remove adapter_field and the other adapters from the experiment first";
-      return entry;
-    }
-  for (const AdaptedTarget& t : targets_of(from)) {
-    plan.adapters.refused = merge_target(plan, t, program);
-    if (plan.adapters.refused.empty()) continue;
-    plan.adapters.merged.clear();
+    if (!model.adapter_field.empty())
+      return "each sample of '" + model.name + "' takes an adapter of its own (" + model.path +
+             ".adapter_field), so that no weights compute what all of them do; merge one of them: "
+             "plait_session_merge_adapter(), or plait merge --adapter NAME";
+  return {};
+}
+
+EntryPoint write_merge(const EntryPointSource& from, Merge merge) {
+  PlanDraft& plan = from.plan;
+  EntryPoint entry{
+      merge.entry_point,
+      merge.adapter.empty() ? "merging adapters" : "merging adapter '" + merge.adapter + "'",
+      {}};
+  const size_t collectives = plan.collectives.size();
+  ParameterProgram program(plan, entry.name);
+  if (merge.adapter.empty()) merge.refused = one_by_one(plan);
+  for (const AdaptedTarget& t : targets_of(from))
+    if (merge.refused.empty()) merge.refused = merge_target(plan, t, merge, program);
+  if (!merge.refused.empty()) {
+    merge.changed.clear();
     plan.collectives.resize(collectives);
-    return entry;
+  } else if (!program.empty()) {
+    entry.launches = {{program.finish(), 0, -1, -1}};
   }
-  if (!program.empty()) entry.launches = {{program.finish(), 0, -1, -1}};
+  plan.adapters.merges.push_back(std::move(merge));
   return entry;
 }
 
@@ -221,16 +240,24 @@ bool has_start(const Plan& plan, const config::ModelConfig& model, const std::st
 
 std::vector<WriteEntryPoint> adapter_entry_points(const Plan& plan) {
   std::vector<WriteEntryPoint> all;
-  bool any = false;
-  for (size_t m = 0; m < plan.experiment.models.size(); ++m)
-    for (const std::string& adapter : adapter_names(plan.experiment.models[m])) {
-      any = true;
-      if (!has_start(plan, plan.experiment.models[m], adapter)) continue;
+  std::vector<Merge> merges;
+  bool by_sample = false;
+  for (size_t m = 0; m < plan.experiment.models.size(); ++m) {
+    const config::ModelConfig& model = plan.experiment.models[m];
+    by_sample = by_sample || !model.adapter_field.empty();
+    for (const std::string& adapter : adapter_names(model)) {
+      merges.push_back({model.name, adapter, "merge_" + model.name + "." + adapter, {}, {}});
+      if (!has_start(plan, model, adapter)) continue;
       all.push_back([m, adapter](const EntryPointSource& from) {
         return write_start(from, from.plan.experiment.models[m], adapter);
       });
     }
-  if (any) all.push_back(write_merge);
+  }
+  if (merges.empty()) return all;
+  if (merges.size() == 1 && !by_sample) merges.clear();  // the one is all
+  merges.insert(merges.begin(), {"", "", kMergeAdapters, {}, {}});
+  for (const Merge& merge : merges)
+    all.push_back([merge](const EntryPointSource& from) { return write_merge(from, merge); });
   return all;
 }
 

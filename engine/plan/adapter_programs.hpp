@@ -9,8 +9,9 @@
 
 namespace plait::plan {
 
-// merge_adapters, and for each adapter with initial values that depend on weights an entry point
-// that sets them; all fill in Plan::adapters. None without adapters.
+// merge_adapters, the same of each adapter where there are others or samples choose, and for each
+// adapter with initial values that depend on weights an entry point that sets them; all fill in
+// Plan::adapters. None without adapters.
 std::vector<WriteEntryPoint> adapter_entry_points(const Plan& plan);
 
 }  // namespace plait::plan

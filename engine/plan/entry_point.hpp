@@ -87,6 +87,6 @@ inline constexpr const char* kStatistics = "statistics";
 // (quantized_weights.hpp).
 inline constexpr const char* kQuantize = "quantize";
 // On demand; only with adapters (adapter_programs.hpp).
-inline constexpr const char* kMergeAdapters = "merge_adapters";
+inline constexpr const char* kMergeAdapters = "merge_adapters";  // of one: "merge_MODEL.ADAPTER"
 
 }  // namespace plait::plan

@@ -101,8 +101,13 @@ struct Output {
 
 // What programs of adapters do to parameters: see adapter_programs.hpp.
 struct AdapterPrograms {
-  std::string refused;         // why the adapters cannot be merged; "": they can
-  std::vector<size_t> merged;  // parameters of models that merging changes
+  struct Merge {
+    std::string model, adapter;   // ""s: all adapters of all models
+    std::string entry_point;      // without launches where this rank has nothing to merge
+    std::string refused = {};     // why they cannot be merged; "": they can
+    std::vector<size_t> changed;  // parameters of models that merging changes
+  };
+  std::vector<Merge> merges;
   struct Start {
     std::string model, adapter;
     std::string entry_point;  // none of this name where this rank has nothing of the adapter

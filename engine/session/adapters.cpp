@@ -22,13 +22,20 @@ void Adapters::start(const std::function<bool(const plan::AdapterPrograms::Start
   c_.executor.sync();
 }
 
-void Adapters::check_can_merge() const {
-  const auto& models = c_.plan.experiment.models;
-  if (std::all_of(models.begin(), models.end(), [](const auto& m) { return m.adapters.empty(); }))
+const Adapters::Merge* Adapters::find_merge(const std::string& model,
+                                            const std::string& adapter) const {
+  const std::vector<Merge>& all = c_.plan.adapters.merges;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Merge& one) {
+    return one.model == model && one.adapter == adapter;
+  });
+  return at != all.end() ? &*at : nullptr;
+}
+
+void Adapters::check_can_merge(const Merge* merge) const {
+  if (!merge)
     fail_config(
         "[session] merge: the experiment has no adapters; expected [[model.adapters]] to merge");
-  if (!c_.plan.adapters.refused.empty())
-    fail_config("[session] merge: " + c_.plan.adapters.refused);
+  if (!merge->refused.empty()) fail_config("[session] merge: " + merge->refused);
   check_not_kept("merge");
 }
 
@@ -41,7 +48,7 @@ void Adapters::check_not_kept(const char* call) const {
 }
 
 void Adapters::check_base(const char* call) const {
-  if (changed_base_)
+  if (changed_base_ || kept_changed_base_)
     fail(PLAIT_ERR_STATE,
          std::string("[session] ") + call +
              ": a merge has changed frozen weights, which checkpoints of this run leave out "
@@ -65,23 +72,26 @@ void Adapters::check_beside_base(const char* call, const config::ModelConfig& mo
 }
 
 void Adapters::drop() {
-  if (!merged_) return check_base("load");
+  if (!merged_ || changed_base_) return check_base("load");
   c_.on_all_ranks("unmerging adapters", [&] {
     put_back();
     forget();
   });
 }
 
-bool Adapters::changes(size_t i) const {
-  const std::vector<size_t>& merged = c_.plan.adapters.merged;
-  return !c_.plan.parameters[i].adapter.empty() ||
-         std::find(merged.begin(), merged.end(), i) != merged.end();
+// Whether a merge gives this adapter initial values. Where samples choose, the others belong to
+// weights that are then no more.
+bool Adapters::starts_anew(const Merge& merge, const std::string& model,
+                           const std::string& adapter) const {
+  if (adapter.empty()) return false;
+  if (merge.adapter.empty()) return true;
+  return merge.model == model &&
+         (merge.adapter == adapter || !c_.plan.experiment.model(model)->adapter_field.empty());
 }
 
-void Adapters::keep() try {
+void Adapters::keep(const Merge& merge) try {
   kept_.clear();
   for (size_t i = 0; i < c_.plan.parameters.size(); ++i) {
-    if (!changes(i)) continue;
     const plan::Parameter& p = c_.plan.parameters[i];
     for (const plan::LocalBlock& held : plan::stored_blocks(c_.plan, p)) {
       const int64_t n = topology::elements(held.box);
@@ -90,6 +100,9 @@ void Adapters::keep() try {
                                            [&] { return std::vector<char>(bytes); }));
       read_block(c_.executor, held, 0, n, kept_.back().second.data());
     }
+    if (!starts_anew(merge, p.model, p.adapter) &&
+        std::find(merge.changed.begin(), merge.changed.end(), i) == merge.changed.end())
+      continue;
   }
 } catch (...) {
   kept_.clear();
@@ -102,29 +115,39 @@ void Adapters::put_back() {
   c_.executor.sync();
 }
 
-void Adapters::merge(bool kept) {
-  check_can_merge();
+void Adapters::merge(bool kept) { merge(find_merge("", ""), kept); }
+
+// The only adapter is merged as all are.
+void Adapters::merge(const config::ModelConfig& model, const std::string& adapter, bool kept) {
+  const Merge* own = find_merge(model.name, adapter);
+  merge(own ? own : find_merge("", ""), kept);
+}
+
+void Adapters::merge(const Merge* chosen, bool kept) {
+  check_can_merge(chosen);
+  const Merge& what = *chosen;
   steps_.drain();
   if (kept)
     c_.on_all_ranks("keeping a copy for unmerge", [&] {
       c_.executor.sync();
-      keep();
+      keep(what);
     });
   c_.on_all_ranks("merging adapters", [&] {
     c_.state.modified();
     c_.parameters_changed();
-    if (const plan::EntryPoint* entry = c_.plan.find_entry_point(plan::kMergeAdapters))
+    if (const plan::EntryPoint* entry = c_.plan.find_entry_point(what.entry_point))
       for (const auto& group : c_.executor.launches(*entry)) c_.executor.launch(group);
     c_.executor.sync();
     for (const plan::Parameter& p : c_.plan.parameters)
-      if (!p.adapter.empty()) parameters_.draw(p);
-    start([](const auto&) { return true; });
+      if (starts_anew(what, p.model, p.adapter)) parameters_.draw(p);
+    start([&](const plan::AdapterPrograms::Start& s) {
+      return starts_anew(what, s.model, s.adapter);
+    });
     merged_ = kept;
     merged_finally_ = merged_finally_ || !kept;
-    const std::vector<size_t>& changed = c_.plan.adapters.merged;
-    changed_base_ = std::any_of(changed.begin(), changed.end(), [&](size_t i) {
-      return !plan::is_saved(c_.plan, c_.plan.parameters[i]);
-    });
+    bool& changed = kept ? kept_changed_base_ : changed_base_;
+    for (const size_t i : what.changed)
+      changed = changed || !plan::is_saved(c_.plan, c_.plan.parameters[i]);
   });
 }
 

@@ -30,6 +30,8 @@ class Adapters {
   // take it back. Errors: PLAIT_ERR_CONFIG without adapters, or with one that cannot be merged;
   // PLAIT_ERR_STATE while a merge is kept; PLAIT_ERR_MEMORY for the copy, which is made first.
   void merge(bool keep);
+  // Those of one. Where samples choose, all adapters of the model start anew.
+  void merge(const config::ModelConfig& model, const std::string& adapter, bool keep);
   // Every byte is what it was before the merge. Errors: PLAIT_ERR_STATE where none is kept.
   void unmerge();
 
@@ -53,22 +55,26 @@ class Adapters {
   void loaded_all() { merged_finally_ = false; }
 
  private:
-  void check_can_merge() const;
-  bool changes(size_t parameter) const;
+  using Merge = plan::AdapterPrograms::Merge;
+  const Merge* find_merge(const std::string& model, const std::string& adapter) const;
+  void merge(const Merge* merge, bool keep);
+  void check_can_merge(const Merge* merge) const;
   std::string replace(const config::ModelConfig& model, const std::string& adapter,
                       const MakeSource& make, std::exception_ptr& failed);
-  void keep();
+  bool starts_anew(const Merge& merge, const std::string& model, const std::string& adapter) const;
+  void keep(const Merge& merge);
   void put_back();
 
   SessionContext& c_;
   StepRunner& steps_;
   Parameters& parameters_;
   BaseWeights& bases_;
-  void forget() { kept_.clear(), merged_ = changed_base_ = false; }
+  void forget() { kept_.clear(), merged_ = kept_changed_base_ = false; }
 
   bool merged_ = false;  // and kept
   bool merged_finally_ = false;
-  bool changed_base_ = false;  // parameters are merged that no checkpoint holds
+  // Parameters are merged that no checkpoint holds: for good, and by the merge that is kept.
+  bool changed_base_ = false, kept_changed_base_ = false;
   std::vector<std::pair<plan::LocalBlock, std::vector<char>>> kept_;
 };
 

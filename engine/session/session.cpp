@@ -203,6 +203,12 @@ void Session::merge(bool keep) {
   parts_->adapters.merge(keep);
   parts_->evaluator.forget();
 }
+void Session::merge_adapter(const config::ModelConfig& model, const std::string& adapter,
+                            bool keep) {
+  parts_->parameters.before_use();
+  parts_->adapters.merge(model, adapter, keep);
+  parts_->evaluator.forget();
+}
 void Session::unmerge() {
   parts_->adapters.unmerge();
   parts_->evaluator.forget();

@@ -48,6 +48,7 @@ class Session {
   void load_parameters(const std::string& path);  // only parameters and their step
 
   void merge(bool keep);  // see adapters.hpp
+  void merge_adapter(const config::ModelConfig& model, const std::string& adapter, bool keep);
   void unmerge();
   std::string save_model(const std::string& folder, const std::string& experiment);
   void load_adapter(const config::ModelConfig& model, const std::string& adapter,

@@ -87,6 +87,40 @@ class Merge(RankCase):
         after = self.evaluated("t.toml", "--checkpoint", "alone")
         self.assertAlmostEqual(after["loss"], before["loss"], delta=1e-5 * before["loss"])
 
+    def test_one_of_several_adapters(self):
+        self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=20")
+        self.expect(0, "adapters", "rm", "run", "dora", "--to", "lora-only")
+        expected = self.evaluated("lora-only")
+        told = self.expect(0, "merge", "run", "--adapter", "lora", "--to", "alone").out
+        self.assertIn("the model of step 20, adapter lora merged; for instance: plait eval alone",
+                      told)
+        self.assertAlmostEqual(self.evaluated("alone")["loss"], expected["loss"],
+                               delta=1e-5 * expected["loss"])
+        self.expect(0, "export", "alone", "alone.safetensors")
+        self.fails(2, ("merge", "run", "--adapter", "lore", "--to", "other"),
+                   "model has no adapter 'lore' (did you mean 'lora'?); there are: lora, dora")
+        self.fails(2, ("merge", "run", "--model", "model", "--to", "other"),
+                   "--model requires --adapter")
+
+    def test_one_that_samples_choose(self):
+        parts = ", ".join('{type = "synthetic", samples = 100, shape = [8], classes = 3, '
+                          f"first = {first}}}" for first in (0, 100))
+        data = f'{{type = "blend", parts = [{parts}], part_field = "adapter"}}'
+        own = '{type = "synthetic", samples = 100, shape = [8], classes = 3, first = 100}'
+        self.write("two.toml", TINY + ADAPTERS)
+        self.expect(0, "run", "two.toml", "data.train=" + data, "data.eval=" + data, "-q",
+                    "model.adapter_field=adapter", "--run-dir", "run", "run.steps=20")
+        self.fails(2, ("merge", "run", "--to", "alone"), "each sample of 'model' takes an adapter",
+                   "plait merge --adapter NAME")
+        self.expect(0, "merge", "run", "--adapter", "dora", "--to", "alone")
+        text = (self.folder / "alone/run.toml").read_text()
+        self.assertNotIn('adapter_field = "adapter"', text)
+        # Half of the samples took it before.
+        before, alone = self.evaluated("run"), self.evaluated("alone", f"data.eval={own}")
+        self.assertAlmostEqual(alone["loss"], before["metrics"]["loss.dora"],
+                               delta=1e-5 * alone["loss"])
+        self.expect(0, "export", "alone", "alone.safetensors")
+
     def test_messages(self):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=1")
         self.fails(2, ("merge", "lora.toml", "--to", "alone"), "plait merge needs --from DIR")

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 struct MergeArguments {
   FileArguments file;
-  std::string from, to;
+  std::string from, to, adapter, model;
 };
 
 std::string source_of(const MergeArguments& arguments) {
@@ -58,9 +58,10 @@ void stop_if(const StopRequest& stop) {
   if (stop.asked()) throw CliError(kInterrupted, "[merge] stopped on request; nothing was written");
 }
 
-int merge_into(Context& context, const std::string& from, const std::string& to, const Plan& plan,
-               const Json& values) {
+int merge_into(Context& context, const std::string& from, const MergeArguments& arguments,
+               const Plan& plan, const Json& values) {
   const StopRequest stop;
+  const std::string &to = arguments.to, &adapter = arguments.adapter;
   NewFolder folder("merge", to);
   SessionSettings settings;
   settings.no_files = true;
@@ -68,7 +69,10 @@ int merge_into(Context& context, const std::string& from, const std::string& to,
   Session session(plan, settings);
   session.load_parameters(from);
   stop_if(stop);
-  merge(session, PLAIT_MERGE_FINAL);
+  if (adapter.empty())
+    merge(session, PLAIT_MERGE_FINAL);
+  else
+    merge_adapter(session, adapter, PLAIT_MERGE_FINAL, arguments.model);
   stop_if(stop);
   save_model(session, folder.hidden() + "/ckpt");
   stop_if(stop);
@@ -80,8 +84,9 @@ int merge_into(Context& context, const std::string& from, const std::string& to,
   const auto step = described.at("step").get<int64_t>();
   context.terminal.record(Json{{"schema", 1}, {"run", to}, {"checkpoint", place}, {"step", step}});
   context.terminal.line(place);
-  context.terminal.line(strf("the model of step %lld, its adapters merged; for instance: ",
-                             static_cast<long long>(step)) +
+  const std::string merged = adapter.empty() ? "its adapters" : "adapter " + plain(adapter);
+  context.terminal.line(strf("the model of step %lld, %s merged; for instance: ",
+                             static_cast<long long>(step), merged.c_str()) +
                         example_of(values, to));
   return kOk;
 }
@@ -94,7 +99,7 @@ int run_merge(Context& context, const MergeArguments& arguments) {
   command.inspect = [&](const Experiment& of) { values = Json::parse(of.describe()); };
   command.saves = false;
   command.work = [&](const Plan& plan, const RankInfo&) {
-    return merge_into(context, from, arguments.to, plan, values);
+    return merge_into(context, from, arguments, plan, values);
   };
   return in_one_process(context, arguments.file, command);
 }
@@ -104,7 +109,7 @@ int run_merge(Context& context, const MergeArguments& arguments) {
 void add_merge(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "merge",
-      "writes a checkpoint of the model of FILE alone, its [[model.adapters]] merged into it; in "
+      "writes a checkpoint of the model of FILE alone, [[model.adapters]] merged into it; in "
       "one process, whatever [topology] asks for");
   const auto arguments = std::make_shared<MergeArguments>();
   add_file(*verb, arguments->file);
@@ -117,6 +122,14 @@ void add_merge(CLI::App& app, Context& context) {
                    "adapters, and ckpt/step-...")
       ->required()
       ->type_name("DIR");
+  CLI::Option* adapter =
+      verb->add_option("--adapter", arguments->adapter,
+                       "merges this adapter and leaves out the others; default: merges all; with "
+                       "model.adapter_field one must be named")
+          ->type_name("NAME");
+  verb->add_option("--model", arguments->model, "the model, where several have adapters")
+      ->type_name("NAME")
+      ->needs(adapter);
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return run_merge(context, *arguments); };
   });

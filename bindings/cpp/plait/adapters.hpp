@@ -17,6 +17,12 @@ inline namespace embedding {
 inline void merge(Session& session, uint32_t flags = 0) {
   host_detail::check(plait_session_merge(session.get(), flags));
 }
+// One of them. model: "": the only one with adapters.
+inline void merge_adapter(Session& session, const std::string& name, uint32_t flags = 0,
+                          const std::string& model = "") {
+  host_detail::check(plait_session_merge_adapter(
+      session.get(), model.empty() ? nullptr : model.c_str(), name.c_str(), flags));
+}
 inline void unmerge(Session& session) { host_detail::check(plait_session_unmerge(session.get())); }
 // The models alone, as a checkpoint in that folder.
 inline void save_model(Session& session, const std::string& path) {

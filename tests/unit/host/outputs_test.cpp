@@ -231,6 +231,8 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
       {"plait_session_load_parameters", "no such folder",
        [=](Output&) { return plait_session_load_parameters(s, "/nonexistent/checkpoint"); }},
       {"plait_session_merge", "no adapters", [=](Output&) { return plait_session_merge(s, 0); }},
+      {"plait_session_merge_adapter", "no adapters",
+       [=](Output&) { return plait_session_merge_adapter(s, nullptr, "poems", 0); }},
       {"plait_session_unmerge", "nothing is merged",
        [=](Output&) { return plait_session_unmerge(s); }},
       {"plait_session_adapters", "no session",
