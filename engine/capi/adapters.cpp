@@ -41,6 +41,7 @@ void leave_fields(config::Experiment& e, const plan::Plan& plan) {
   for (const config::ModelConfig& model : plan.experiment.models)
     if (!model.adapter_field.empty()) session::leave_metrics(e, config::adapter_names(model));
   for (config::ModelConfig& model : e.models) session::leave_adapter_field(model);
+  session::leave_fixed_adapter(e);
 }
 
 void set_save(config::Experiment& e, const char* value) {
@@ -102,7 +103,6 @@ std::string adapter_of(const config::ModelConfig& model, const char* given) {
                  (names.empty() ? "is none" : "are: " + join(names)));
 }
 
-// The entries of the experiment.toml that a format writes.
 // Of flags of a merge.
 bool keeps_copy(const char* call, uint32_t flags) {
   if (flags & ~PLAIT_MERGE_FINAL)
@@ -110,6 +110,7 @@ bool keeps_copy(const char* call, uint32_t flags) {
   return (flags & PLAIT_MERGE_FINAL) == 0;
 }
 
+// The entries of the experiment.toml that a format writes.
 std::vector<session::RecordedAdapter> entries_of(const format::Description& made) {
   std::vector<session::RecordedAdapter> entries;
   for (const checkpoint::ExportFile& file : made.files) {

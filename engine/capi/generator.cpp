@@ -127,7 +127,7 @@ std::vector<int32_t> ids_of(const plait_generator& g, const plait_prompt& p) {
   return ids;
 }
 
-// The number of the adapter with this name; -1 for NULL.
+// The number of the adapter with this name; -1 for NULL and "base".
 int32_t adapter_of(const plait_generator& g, const char* name) {
   if (!name) return -1;
   const config::ModelConfig& model = *g.model;
@@ -137,12 +137,13 @@ int32_t adapter_of(const plait_generator& g, const char* name) {
                 "', and every " + "sequence takes all adapters of '" + model.name + "'" +
                 (names.empty() ? ", which has none" : ": " + join(names)) + "; set " + model.path +
                 ".adapter_field in the experiment, so that each takes one");
-  const auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end())
+  const std::optional<int64_t> number = config::adapter_number(model, name);
+  if (!number)
     fail_not_found(std::string("[generate] '") + model.name + "' has no adapter '" +
                    printable(name) + "'" + did_you_mean(nearest(std::string(name), names)) +
-                   "; there are: " + join(names));
-  return static_cast<int32_t>(at - names.begin());
+                   "; there are: " + join(names) + "; and \"" + config::kNoAdapter +
+                   "\" for the model alone");
+  return static_cast<int32_t>(*number);
 }
 
 generate::Prompt prompt_of(const plait_generator& g, const plait_prompt& p) {

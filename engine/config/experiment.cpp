@@ -59,6 +59,13 @@ std::vector<std::string> adapter_names(const ModelConfig& model) {
   return names;
 }
 
+std::optional<int64_t> adapter_number(const ModelConfig& model, const std::string& name) {
+  const std::vector<std::string> names = adapter_names(model);
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at != names.end()) return at - names.begin();
+  return name == kNoAdapter ? std::optional<int64_t>(-1) : std::nullopt;
+}
+
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems) {
   return ExperimentLoader(document, catalog, resolver, problems).load();

@@ -83,6 +83,7 @@ struct EvaluateConfig {
   int64_t every = 0;        // steps; 0: only at the end
   int64_t batches = 0;      // 0: all
   std::string outputs;      // "auto", "all", "none"
+  std::string adapter;      // that all samples take, where samples choose; "": they choose
   std::string stop_metric;  // "" : no early stopping
   int64_t patience = 0;
   double min_delta = 0;
@@ -211,6 +212,7 @@ struct AdapterConfig : ItemConfig {
   std::vector<std::string> names;
   std::vector<std::string> match, exclude;  // patterns of full names of parameters and layers
   std::string load;                         // path of its weights, or "": in those of the model
+  std::vector<std::string> load_missing, load_unexpected;  // patterns of names
   bool holds(const std::string& target) const;
 };
 
@@ -229,13 +231,14 @@ struct ModelConfig {
   Origin origin;
   OptionSet keys;
   bool frozen = false;
-  std::string load;                     // path of weights, or ""
-  std::vector<std::string> load_names;  // rules of NameRules
+  std::string load;                                        // path of weights, or ""
+  std::vector<std::string> load_names;                     // rules of NameRules
+  std::vector<std::string> load_missing, load_unexpected;  // patterns of names
   // Patterns of full names of parameters that are trained; empty: all, or with adapters none.
   std::vector<std::string> train;
   std::vector<LayerConfig> layers;
   // Each reads what those before it have made; with adapter_field every sample takes those of one
-  // name, and entries may share a name.
+  // name. Entries of one name are one adapter.
   std::vector<AdapterConfig> adapters;
   // The data field with the number of the adapter that a sample takes, see adapter_names(); -1:
   // none. "": every sample takes all adapters.
@@ -251,6 +254,10 @@ struct ModelConfig {
 // The names of the model's adapters, each once, in order of first appearance: with adapter_field a
 // sample names one by its place here.
 std::vector<std::string> adapter_names(const ModelConfig& model);
+// That number of the adapter with a name; -1 for kNoAdapter where none has it; nothing: there is no
+// such adapter.
+inline constexpr const char* kNoAdapter = "base";
+std::optional<int64_t> adapter_number(const ModelConfig& model, const std::string& name);
 
 // y = (x / divide - mean) / std
 struct NormalizeConfig {

@@ -277,6 +277,27 @@ void ExperimentLoader::check_watched(const Experiment& of) {
     check_watched(of, "checkpoint", "best", of.checkpoint.best);
 }
 
+// evaluate.adapter names one of each model whose samples choose.
+void ExperimentLoader::check_adapter(const Experiment& of) {
+  const std::string& name = of.evaluate.adapter;
+  if (name.empty()) return;
+  bool chosen = false;
+  for (const ModelConfig& model : of.models) {
+    if (model.adapter_field.empty()) continue;
+    chosen = true;
+    const std::vector<std::string> names = adapter_names(model);
+    if (!adapter_number(model, name))
+      add_problem(of, "evaluate", "adapter",
+                  "'" + model.name + "' has no adapter '" + printable(name) + "'" +
+                      did_you_mean(nearest(name, names)),
+                  "there are: " + join(names) + "; and \"" + kNoAdapter + "\" for the model alone");
+  }
+  if (!chosen)
+    add_problem(of, "evaluate", "adapter",
+                "names '" + printable(name) + "', and samples choose no adapters",
+                "remove it, or let them choose, with model.adapter_field");
+}
+
 void ExperimentLoader::read_tokenizer(Experiment& to) {
   const Node& table = document_.root.find("tokenizer");
   if (table.absent()) return;
@@ -301,6 +322,7 @@ Experiment ExperimentLoader::load() {
   experiment.comm = document_.root.find("comm");
   check_comm(experiment);
   check_watched(experiment);
+  check_adapter(experiment);
   read_tokenizer(experiment);
   return experiment;
 }

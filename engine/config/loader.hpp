@@ -57,6 +57,7 @@ class ExperimentLoader {
   void check_device(const Experiment& of);
   void check_comm(const Experiment& of);
   void check_watched(const Experiment& of);
+  void check_adapter(const Experiment& of);
   void check_watched(const Experiment& of, const char* section, const char* key,
                      const std::string& metric);
   void add_problem(const Experiment& of, const std::string& section, const char* key,
@@ -74,7 +75,7 @@ class ExperimentLoader {
   void read_inner_items(const std::string& path, OptionSet& options);
   void name_entry(const ConfigEntry& table, const char* what, const std::string& given,
                   const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
-                  std::string& name);
+                  std::string& name, const char* key = "name");  // key: what gives the name
   std::vector<DatasetConfig> read_datasets();
   DatasetConfig read_dataset(const std::string& name, const ConfigEntry& table);
   std::vector<NormalizeConfig> read_normalize(const ConfigEntry& table);
@@ -103,7 +104,7 @@ class ExperimentLoader {
   // loader_model.cpp
   std::vector<ModelConfig> read_models();
   ModelConfig read_model(const std::string& name, const ConfigEntry& table, bool only);
-  std::vector<AdapterConfig> read_adapters(const ConfigEntry& model, bool by_sample);
+  std::vector<AdapterConfig> read_adapters(const ConfigEntry& model);
   void check_load(const AdapterConfig& adapter, const std::vector<AdapterConfig>& before);
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);

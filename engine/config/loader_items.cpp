@@ -74,7 +74,7 @@ ItemConfig ExperimentLoader::load_item(std::string_view kind, const OptionView& 
 void ExperimentLoader::name_entry(const ConfigEntry& table, const char* what,
                                   const std::string& given, const std::string& type,
                                   OptionSet& keys, std::vector<std::string>& taken,
-                                  std::string& name) {
+                                  std::string& name, const char* key) {
   name = given;
   const auto is_taken = [&] { return std::find(taken.begin(), taken.end(), name) != taken.end(); };
   if (given.empty()) {
@@ -82,10 +82,10 @@ void ExperimentLoader::name_entry(const ConfigEntry& table, const char* what,
     for (int n = 2; is_taken(); ++n) name = type + std::to_string(n);
     keys.set_text("name", name, Origin::none());
   } else if (!good_name(given)) {
-    problems_.add(keys.origin("name"), key_path(table.path, "name"),
+    problems_.add(keys.origin("name"), key_path(table.path, key),
                   "'" + given + "' is not a valid name", "use letters, digits, _ and -");
   } else if (is_taken()) {
-    problems_.add(keys.origin("name"), key_path(table.path, "name"),
+    problems_.add(keys.origin("name"), key_path(table.path, key),
                   std::string("a second ") + what + " named '" + given + "'",
                   "give each its own name");
   }

@@ -73,7 +73,7 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
 
   const bool trains = !model.frozen && !generates_only_;
   model.layers = read_layers(table);
-  model.adapters = read_adapters(table, !model.adapter_field.empty());
+  model.adapters = read_adapters(table);
   if (!model.adapter_field.empty() && model.adapters.empty())
     problems_.add(model.keys.origin("adapter_field"), key_path(table.path, "adapter_field"),
                   "names a field of adapters' numbers, and the model has no adapters",
@@ -95,9 +95,8 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   return model;
 }
 
-// by_sample: each sample takes the adapters of one name, so that entries may share it.
-std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& model,
-                                                           bool by_sample) {
+// Entries may share a name that is given, though not the names of one list.
+std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& model) {
   std::vector<AdapterConfig> adapters;
   std::vector<std::string> taken;
   for (const ConfigEntry& entry :
@@ -122,9 +121,9 @@ std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& mo
     for (const std::string& name : names) {
       adapter.keys.set_text("name", name, origin);
       name_entry(entry, "adapter", name, adapter.type, adapter.keys,
-                 by_sample && !name.empty() ? of_entry : taken, adapter.name);
-      if (by_sample && !name.empty()) taken.push_back(name);
-      if (by_sample) check_load(adapter, adapters);
+                 name.empty() ? taken : of_entry, adapter.name, key);
+      if (!name.empty()) taken.push_back(name);
+      check_load(adapter, adapters);
       adapters.push_back(adapter);
     }
   }

@@ -249,6 +249,10 @@ constexpr Key<EvaluateConfig> kEvaluate[] = {
                       "named values, and the last layer's output, that a host can predict: auto: "
                       "those of at most "
                       "`topology.chunk_mib`; larger ones are kept in memory only with all")),
+    key<&EvaluateConfig::adapter>(text_option(
+        "adapter", "\"\"",
+        "with model.adapter_field: the adapter that every sample of an evaluation or a prediction "
+        "takes, whose data then need no such field; base: the model alone; empty: samples choose")),
 };
 constexpr Key<EvaluateConfig> kEarlyStop[] = {
     key<&EvaluateConfig::stop_metric>(text_option(

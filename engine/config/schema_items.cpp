@@ -19,13 +19,6 @@ namespace {
 using namespace kit;  // declarations
 using enum KeyRole;
 
-// A key that has no field: its reader takes it from the struct's OptionSet.
-template <class C>
-consteval Key<C> in_keys(plait_option option, KeyRole role = kAgreed) {
-  option.struct_size = sizeof(Key<C>);
-  return {{option, role, &detail::kOwnKey}, [](C&, const OptionValue&) {}};
-}
-
 constexpr Key<LayerConfig> kLayer[] = {
     key<&LayerConfig::type, LayerConfig>(text_option("type", nullptr, "layer item"), kResult),
     key<&LayerConfig::name>(
@@ -162,11 +155,11 @@ constexpr Key<AdapterConfig> kAdapter[] = {
         "load", "\"\"",
         "weights of the adapter to start from, as of model.load; empty: those in model.load, or "
         "initial values where it has none")),
-    in_keys<AdapterConfig>(
+    key<&AdapterConfig::load_missing>(
         texts_option("load_missing", "[]",
                      "patterns of full names of its parameters that `load` may lack, with * and ?: "
                      "they keep their initial values")),
-    in_keys<AdapterConfig>(
+    key<&AdapterConfig::load_unexpected>(
         texts_option("load_unexpected", "[]",
                      "patterns of names in `load` that are ignored where the adapter has no such "
                      "parameter")),
@@ -217,11 +210,11 @@ constexpr Key<ModelConfig> kModel[] = {
         texts_option("load_names", "[]",
                      "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "
                      "on both sides: [\"linear*=fc*\"]")),
-    in_keys<ModelConfig>(texts_option(
+    key<&ModelConfig::load_missing>(texts_option(
         "load_missing", "[]",
         "patterns of full names of parameters that `load` may lack, with * and ?: they "
         "keep their initial values. It may always lack all of an adapter")),
-    in_keys<ModelConfig>(
+    key<&ModelConfig::load_unexpected>(
         texts_option("load_unexpected", "[]",
                      "patterns of names in `load` that are ignored where the model has no such "
                      "parameter; others are an error")),

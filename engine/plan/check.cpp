@@ -247,15 +247,16 @@ void check_trained(const Plan& plan, const config::ModelConfig& model, config::P
 
 // Parameters that weights may lack: of the model, or of one of its adapters. A plan that only
 // generates has a part of them.
-void check_missing(const Plan& plan, const config::OptionSet& keys, const std::string& path,
+template <class Owner>
+void check_missing(const Plan& plan, const Owner& of,
                    const std::function<bool(const Parameter&)>& holds, config::Problems& problems) {
   if (plan.experiment.generate.only) return;
   std::vector<std::string> names;
   for (const Parameter& p : plan.parameters)
     if (holds(p)) names.push_back(p.name);
-  for (const std::string& pattern : unmatched(keys.get_texts("load_missing"), names))
+  for (const std::string& pattern : unmatched(of.load_missing, names))
     problems.add(
-        keys.origin("load_missing"), path + ".load_missing",
+        of.keys.origin("load_missing"), of.path + ".load_missing",
         "pattern '" + pattern + "' matches no parameter" + did_you_mean(nearest(pattern, names)),
         "the parameters are: " + some(names));
 }
@@ -284,13 +285,12 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
     for (const config::AdapterConfig& adapter : model.adapters) {
       trains |= !check_adapter(plan, tracer, model, adapter, problems);  // it would
       check_missing(
-          plan, adapter.keys, adapter.path,
+          plan, adapter,
           [&](const Parameter& p) { return p.model == model.name && p.adapter == adapter.name; },
           problems);
     }
     check_missing(
-        plan, model.keys, model.path, [&](const Parameter& p) { return p.model == model.name; },
-        problems);
+        plan, model, [&](const Parameter& p) { return p.model == model.name; }, problems);
     check_trained(plan, model, problems);
     check_base(plan, model, problems);
     if (!model.optimizer || problems.touch(model.optimizer->path)) continue;

@@ -135,6 +135,11 @@ class Tracer {
   ValueId parameter_value(const std::string& name) const;
   // The value of a data field; 0 when no layer reads it.
   ValueId field(const std::string& name) const;
+  // Whether each sample of this trace takes an adapter of its own, and not one that all take: with
+  // evaluate.adapter it does not in an evaluation.
+  bool samples_choose(const config::ModelConfig& model) const;
+  // Whether all samples take this one.
+  bool all_take(const config::ModelConfig& model, const std::string& adapter) const;
   // The number of the adapter that each sample takes, integers (B), in the order of
   // adapter_names(); -1: none. Of a model with adapter_field; throws where that is no such field.
   // For the stage that is being written.

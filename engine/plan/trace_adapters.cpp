@@ -62,6 +62,18 @@ ValueId Tracer::adapt_layer(const config::ModelConfig& model, ValueId input, Val
   return adapt(model, std::move(known), target, -1);
 }
 
+namespace {
+
+// An adapter changes a target by one entry.
+const config::AdapterConfig* second_entry(const std::vector<const config::AdapterConfig*>& all,
+                                          const config::AdapterConfig& adapter) {
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&](const auto* other) { return other->name == adapter.name; });
+  return at != all.end() ? *at : nullptr;
+}
+
+}  // namespace
+
 // Every adapter of the model that holds the target, in their order. op: what makes the target.
 ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
                       plait_peft_target target, int32_t op) {
@@ -74,11 +86,18 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
     if (problems_ && problems_->touch(adapter.path)) continue;
     const plait_peft_item& item = plan_.registry->peft(adapter.type);
     if (!(item.targets & target.what) || !adapter.holds(name)) continue;
-    if (model.adapter_field.empty()) target.output = wrap(model, adapter, target);
+    if (const config::AdapterConfig* other = second_entry(known.adapters, adapter)) {
+      error_site_ = {adapter.origin, adapter.path};
+      fail_config("[plan] adapter '" + adapter.name + "' has two entries that change '" + name +
+                  "', " + other->path + " (" + other->origin.text() + ") and " + adapter.path +
+                  " (" + adapter.origin.text() +
+                  "); narrow `match` of one, or give it another name");
+    }
+    if (all_take(model, adapter.name)) target.output = wrap(model, adapter, target);
     known.adapters.push_back(&adapter);
   }
   if (known.adapters.empty()) return target.output;
-  if (!model.adapter_field.empty()) target.output = adapt_by_sample(model, known.adapters, target);
+  if (samples_choose(model)) target.output = adapt_by_sample(model, known.adapters, target);
   if (op >= 0) adapted_ops_[op] = name;
   for (auto i = first_op; i < static_cast<int32_t>(graph_->ops().size()); ++i)
     adapted_ops_[i] = name;

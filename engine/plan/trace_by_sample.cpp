@@ -86,6 +86,16 @@ ValueId Tracer::adapter_index(const config::ModelConfig& model) {
     for (const plait_field& f : all) names.emplace_back(f.name);
     fail_config(source + " has no field '" + name + "'" + did_you_mean(nearest(name, names)) +
                 "; it has: " + join(names) + "; expected an integer for each sample, the number " +
+bool Tracer::samples_choose(const config::ModelConfig& model) const {
+  return !model.adapter_field.empty() &&
+         (mode_ != TraceMode::kEvaluation || plan_.experiment.evaluate.adapter.empty());
+}
+
+bool Tracer::all_take(const config::ModelConfig& model, const std::string& adapter) const {
+  return model.adapter_field.empty() ||
+         (!samples_choose(model) && plan_.experiment.evaluate.adapter == adapter);
+}
+
                 "of the adapter that it takes: " + numbered(adapter_names(model)) +
                 ", or -1 for none");
   }
@@ -128,16 +138,6 @@ bool Tracer::is_shared(ValueId v) {
 
 void Tracer::check_by_sample(const config::ModelConfig& model, const AdapterGroup& all,
                              const plait_peft_target& target) {
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t k = 0; k < i; ++k) {
-      if (all[k]->name != all[i]->name) continue;
-      error_site_ = {all[i]->origin, all[i]->path};
-      fail_config("[plan] adapter '" + all[i]->name + "' has two entries that change '" +
-                  target.name + "', " + all[k]->path + " (" + all[k]->origin.text() + ") and " +
-                  all[i]->path + " (" + all[i]->origin.text() +
-                  "); with adapter_field a sample takes one of them: narrow `match`, or give one "
-                  "another name");
-    }
   for (const ValueId v : {target.input, target.output}) {
     const plait_shape& s = graph_->shape(v);
     if (!is_shared(v) && s.ndim > 0 && s.dims[0] == feed_.batch) continue;

@@ -142,8 +142,9 @@ void Tracer::for_each_adapter(size_t m,
   if (model.adapter_field.empty()) return;
   const std::string path = model.path + ".adapter_field";
   if (problems_ && problems_->touch(path)) return;
+  const bool choose = samples_choose(model);
   try {
-    adapter_index(model);
+    if (choose) adapter_index(model);
   } catch (const Error& e) {
     if (!problems_ || e.code() == PLAIT_ERR_MEMORY) throw;
     error_site_.reset();
@@ -153,7 +154,8 @@ void Tracer::for_each_adapter(size_t m,
   int64_t k = 0;
   for (const std::string& adapter : config::adapter_names(model)) {
     graph_->scope = model_ + ".losses";
-    const ValueId own = takes(model, {k++});
+    const ValueId own =
+        choose ? takes(model, {k++}) : graph_->constant(all_take(model, adapter) ? 1 : 0);
     values_["weight"] = graph_->apply1("select", {own, all, graph_->constant(0)});
     call(adapter);
   }

@@ -125,14 +125,23 @@ void leave_metrics(config::Experiment& e, const std::vector<std::string>& adapte
   }
 }
 
+void leave_fixed_adapter(config::Experiment& e) {
+  const auto has_it = [&](const config::ModelConfig& model) {
+    return !model.adapter_field.empty() && config::adapter_number(model, e.evaluate.adapter);
+  };
+  if (std::any_of(e.models.begin(), e.models.end(), has_it)) return;
+  e.evaluate.adapter.clear();
+  for (auto& [path, keys] : e.sections)
+    if (path == "evaluate") keys.set_text("adapter", "", keys.origin("adapter"));
+}
+
 void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string>& parameters) {
   const auto fits_none = [&](const std::string& pattern) {
     return std::none_of(parameters.begin(), parameters.end(),
                         [&](const std::string& name) { return glob_match(pattern, name); });
   };
-  std::vector<std::string> missing = model.keys.get_texts("load_missing");
-  if (std::erase_if(missing, fits_none) > 0)
-    model.keys.set_texts("load_missing", missing, model.keys.origin("load_missing"));
+  if (std::erase_if(model.load_missing, fits_none) > 0)
+    model.keys.set_texts("load_missing", model.load_missing, model.keys.origin("load_missing"));
   if (!model.optimizer) return;
   std::erase_if(model.optimizer->groups, [&](const config::GroupConfig& group) {
     return std::any_of(group.match.begin(), group.match.end(), fits_none);

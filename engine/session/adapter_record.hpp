@@ -44,6 +44,9 @@ void leave_adapter_field(ResultConfig& settings, const std::string& model_path);
 // Neither checkpoint.best nor early stopping watches a metric of one of the adapters.
 void leave_metrics(config::Experiment& e, const std::vector<std::string>& adapters);
 
+// Samples choose again where the adapter that all take in an evaluation is no more.
+void leave_fixed_adapter(config::Experiment& e);
+
 // Leaves out groups of the model's optimizer with a pattern that matches none of its parameters,
 // and such patterns of load_missing.
 void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string>& parameters);

@@ -247,11 +247,6 @@ NewContent with_adapter(CheckpointOf& from, const std::string& model_name, const
   const bool same_name = std::find(names.begin(), names.end(), name) != names.end();
   if (!same_name && names.size() != 1) fail_no_adapter(other.checkpoint, name, names);
   const StoredAdapter& added = find(theirs, model.name, same_name ? name : names[0]);
-  if (added.entries.size() > 1 && model.adapter_field.empty())
-    fail_config("[checkpoint] adapter '" + added.name + "' of '" + other.checkpoint.path() +
-                "' has several entries, and without adapter_field '" + model.name +
-                "' takes each name once; add it to a checkpoint with " + model.path +
-                ".adapter_field");
   check_same_base(from.checkpoint, other.checkpoint, model.name, theirs);
   check_targets(from, model, added);
 
@@ -303,6 +298,7 @@ NewContent without_adapter(CheckpointOf& from, const std::string& model_name,
     leave_adapter_field(model);
     leave_adapter_field(content.state.settings, model.path);
   }
+  leave_fixed_adapter(from.experiment);
   return content;
 }
 

@@ -182,11 +182,11 @@ std::vector<std::string> WeightSource::names(const plan::Parameter& p) const {
 }
 
 const std::vector<std::string>& WeightSource::may_be_missing() const {
-  return (adapter ? adapter->keys : model.keys).get_texts("load_missing");
+  return adapter ? adapter->load_missing : model.load_missing;
 }
 
 const std::vector<std::string>& WeightSource::may_be_unexpected() const {
-  return (adapter ? adapter->keys : model.keys).get_texts("load_unexpected");
+  return adapter ? adapter->load_unexpected : model.load_unexpected;
 }
 
 std::vector<GivenTensor> tensors_of(const WeightSource& source, const plan::Plan& plan,

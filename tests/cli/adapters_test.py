@@ -107,6 +107,83 @@ class Adapters(RankCase):
         self.fails(2, ("check", *words, "model.adapter_field=parts"),
                    "[data.train] has no field 'parts'; it has: x, label, adapter")
 
+    def by_sample(self, *words):
+        parts = ", ".join('{type = "synthetic", samples = 100, shape = [8], classes = 3, '
+                          f"first = {first}}}" for first in (0, 100))
+        data = f'{{type = "blend", parts = [{parts}], part_field = "adapter"}}'
+        self.expect(0, "run", "lora.toml", "data.train=" + data, "data.eval=" + data, "-q",
+                    "model.adapter_field=adapter", 'model.adapters[0].names=["poems", "code"]',
+                    "--run-dir", "run", "run.steps=30", "checkpoint.best=loss.poems", *words)
+
+    def test_an_evaluation_by_one_adapter(self):
+        self.by_sample()
+        loss = lambda *words: self.expect(0, "eval", *words, "--json").records[-1]
+        own = '{type = "synthetic", samples = 100, shape = [8], classes = 3, first = 100}'
+        self.expect(0, "merge", "run", "--adapter", "code", "--to", "code")
+        # Data with the field, and data that lack it.
+        for data in ((), (f"data.eval={own}",)):
+            with self.subTest(data):
+                found = loss("run", "--adapter", "code", *data)
+                self.assertAlmostEqual(found["loss"], loss("code", *data)["loss"], places=5)
+                self.assertEqual(found["metrics"]["loss.code"], found["loss"])
+                self.assertNotIn("loss.poems", found["metrics"])
+        base = loss("run", "--adapter", "base")
+        self.assertNotIn("loss.code", base["metrics"])
+        self.assertEqual(loss("run", "evaluate.adapter=base")["loss"], base["loss"])
+        self.assertNotEqual(base["loss"], loss("run", "--adapter", "poems")["loss"])
+        ranks = loss("run", "--adapter", "code", "topology.data=2")
+        self.assertAlmostEqual(ranks["loss"], loss("run", "--adapter", "code")["loss"], places=5)
+        self.fails(2, ("eval", "run", "--adapter", "cod"),
+                   "evaluate.adapter: 'model' has no adapter 'cod' (did you mean 'code'?)",
+                   'there are: poems, code; and "base" for the model alone')
+        self.fails(2, ("eval", "t.toml", "--checkpoint", "code", "--adapter", "code"),
+                   "names 'code', and samples choose no adapters")
+        self.expect(0, "adapters", "rm", "run", "code", "--to", "less")
+        self.fails(1, ("eval", "less"), "field 'adapter' is 1 in the evaluation")
+        self.expect(0, "eval", "less", "--adapter", "poems")
+
+    def test_a_run_that_evaluates_one_adapter(self):
+        self.by_sample("evaluate.adapter=code", "checkpoint.best=loss.code")
+        self.assertEqual(self.expect(0, "eval", "run", "--json").records[-1]["metrics"].keys()
+                         & {"loss.poems", "loss.code"}, {"loss.code"})
+        self.assertIn("loss.poems", self.expect(0, "eval", "run", "evaluate.adapter=poems",
+                                                "--json").records[-1]["metrics"])
+        # Samples choose again where it is no more.
+        self.expect(0, "adapters", "rm", "run", "code", "--to", "less")
+        self.assertNotIn('adapter = "code"', (self.folder / "less/run.toml").read_text())
+        self.expect(0, "check", "less")
+
+    def test_predictions_by_one_adapter(self):
+        self.by_sample()
+        own = '{type = "synthetic", samples = 20, shape = [8], classes = 3, first = 100}'
+        predicted = lambda *words: [json.loads(line) for line in self.expect(
+            0, "predict", *words, "--format", "jsonl", f"data.host={own}", "--dataset",
+            "host").out.splitlines()]
+        self.expect(0, "merge", "run", "--adapter", "code", "--to", "code")
+        found, expected = predicted("run", "--adapter", "code"), predicted("code")
+        self.assertEqual(len(found), 20)
+        for one, other in zip(found, expected):
+            for a, b in zip(one["output"], other["output"]):
+                self.assertAlmostEqual(a, b, places=4)
+        self.assertNotEqual(found, predicted("run", "--adapter", "poems"))
+        self.fails(2, ("predict", "run", f"data.host={own}", "--dataset", "host"),
+                   "[data.host] has no field 'adapter', which the model reads",
+                   "or let all samples take one adapter: --adapter NAME")
+
+    def test_a_column_of_integers_chooses(self):
+        rows = [f"{i % 7 - 3},{i % 5 - 2},{i % 3},{i % 3 - 1}" for i in range(60)]
+        self.write("t.csv", "a,b,label,adapter\n" + "\n".join(rows) + "\n")
+        data = '{type = "csv", path = "t.csv", target = ["label"], target_type = "i32"%s}'
+        words = ("run", "lora.toml", "model.adapter_field=adapter", "-q", "run.steps=4",
+                 'model.adapters[0].names=["poems", "code"]')
+        of = lambda more: (f"data.train={data % more}", f"data.eval={data % more}")
+        found = self.expect(0, *words, *of(', integers = ["adapter"]'), "--run-dir", "run")
+        self.expect(0, "eval", "run")
+        self.assertIn("loss.code", self.expect(0, "eval", "run", "--json").records[-1]["metrics"])
+        self.fails(2, (*words, *of("")), "[data.train] has no field 'adapter'",
+                   "'adapter' is a column of its field 'input': let the dataset make a field of "
+                   "integers of it, as `integers` does")
+
     def test_a_run_whose_base_is_gone(self):
         self.expect(0, "run", "t.toml", "--run-dir", "base", "-q", "run.steps=1")
         self.expect(0, "run", "lora.toml", "model.load=base", "--run-dir", "tuned", "-q",

@@ -1,6 +1,7 @@
 #include "bindings/cli/launch/checkpoint_command.hpp"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 namespace plait::cli {
 
@@ -14,6 +15,11 @@ void add_checkpoint_arguments(CLI::App& verb, CheckpointArguments& to, const std
   verb.add_option("--dataset", to.dataset, does + " the samples of [data.NAME]")
       ->type_name("NAME")
       ->capture_default_str();
+  verb.add_option("--adapter", to.adapter,
+                  "with model.adapter_field: " + does +
+                      " every sample with this adapter, whatever it carries; base: with the model "
+                      "alone; default: each takes its own")
+      ->type_name("NAME");
   verb.add_flag("--one-rank", to.one_rank,
                 does + " in one process, whatever [topology] asks for; the figures are the same");
   add_ranks(verb, to.ranks);
@@ -24,8 +30,11 @@ int run_on_checkpoint(Context& context, const CheckpointArguments& arguments,
   command.saves = false;
   command.ranks = arguments.ranks;
   command.other_way = "; or " + doing + " in one process, with --one-rank";
-  return arguments.one_rank ? in_one_process(context, arguments.file, command)
-                            : on_ranks(context, arguments.file, command);
+  FileArguments file = arguments.file;
+  if (!arguments.adapter.empty())
+    file.positional.push_back("evaluate.adapter=" + Json(arguments.adapter).dump());
+  return arguments.one_rank ? in_one_process(context, file, command)
+                            : on_ranks(context, file, command);
 }
 
 }  // namespace plait::cli

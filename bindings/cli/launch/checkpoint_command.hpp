@@ -9,13 +9,13 @@ namespace plait::cli {
 
 struct CheckpointArguments {
   FileArguments file;
-  std::string checkpoint, dataset = "eval";
+  std::string checkpoint, dataset = "eval", adapter;
   bool one_rank = false;
   int64_t ranks = 0;
 };
 
-// Adds FILE with key=value..., --checkpoint, --dataset, --one-rank and --ranks to a verb. does:
-// "evaluates".
+// Adds FILE with key=value..., --checkpoint, --dataset, --adapter, --one-rank and --ranks to a
+// verb. does: "evaluates".
 void add_checkpoint_arguments(CLI::App& verb, CheckpointArguments& to, const std::string& does);
 
 // Runs the command, which saves nothing, where the arguments say. doing: "evaluate".

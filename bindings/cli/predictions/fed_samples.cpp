@@ -34,6 +34,13 @@ bool has_target(const Json& dataset) {
                      [](const Json& f) { return f.at("role") == "target"; });
 }
 
+// values: of the experiment.
+bool is_adapter_field(const Json& values, const Json& field) {
+  for (const auto& [key, entry] : values.items())
+    if (key.ends_with(".adapter_field") && entry.at("value") == field) return true;
+  return false;
+}
+
 std::vector<std::string> classes_of(const Json& dataset, int64_t n) {
   for (const Json& f : dataset.at("fields")) {
     if (f.at("role") != "target" || !f.contains("classes") || f.at("classes").size() != 1) continue;
@@ -63,7 +70,10 @@ FedSamples::FedSamples(const Experiment& experiment, const std::string& name, co
       if (std::find(inputs.begin(), inputs.end(), wanted) == inputs.end()) continue;
       throw CliError(kUsage, "[predict] [data." + name + "] has no field '" +
                                  wanted.get<std::string>() +
-                                 "', which the model reads; it has: " + names_of(all));
+                                 "', which the model reads; it has: " + names_of(all) +
+                                 (is_adapter_field(values_, wanted)
+                                      ? "; or let all samples take one adapter: --adapter NAME"
+                                      : ""));
     }
     Field f{wanted.get<std::string>(),
             static_cast<uint32_t>(at - all.begin()),

@@ -12,7 +12,7 @@ Json subject_of(const SubjectParts& p) {
   for (const auto& [key, entry] : all.items())
     for (const std::string& part :
          {std::string("model"), "data." + p.dataset_name + ".", std::string("precision."),
-          std::string("topology."), std::string("run.device")})
+          std::string("topology."), std::string("run.device"), std::string("evaluate.adapter")})
       if (key.starts_with(part)) settings[key] = entry.at("value");
   return {{"format", p.format},
           {"checkpoint", {{"step", p.checkpoint.at("step")}, {"files", files}}},

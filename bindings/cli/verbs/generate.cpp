@@ -476,8 +476,10 @@ void add_generate(CLI::App& app, Context& context) {
       "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint; default: FILE, if "
       "that is one of these",
       "DIR");
-  option("--adapter", a->adapter,
-         "with model.adapter_field: the adapter that answers; default: the model alone", "NAME");
+  option(
+      "--adapter", a->adapter,
+      "with model.adapter_field: the adapter that answers; base, and the default: the model alone",
+      "NAME");
   const std::array prompts{
       option("--prompt", a->prompts, "a text to continue; may be repeated", "TEXT"),
       option(

@@ -43,7 +43,7 @@ TEST_CASE("names: one adapter of each, with the options of the entry") {
   CHECK(names_of(bound) == Names{"a", "b", "patch"});
 }
 
-TEST_CASE("with adapter_field entries may share a name, and numbers are in order of appearance") {
+TEST_CASE("entries may share a name, and numbers are in order of appearance") {
   const std::string entries =
       entry("names = [\"b\", \"a\"]\n") + entry("name = \"a\"\n") + entry("name = \"c\"\n");
   const std::string text = model("adapter_field = \"which\"\n", entries);
@@ -51,15 +51,33 @@ TEST_CASE("with adapter_field entries may share a name, and numbers are in order
   const ModelConfig read = load(text).experiment.models[0];
   CHECK(adapter_names(read) == Names{"b", "a", "c"});
   CHECK(read.adapter_field == "which");
-  CHECK(contains(load(model("", entries)).problems, "a second adapter named 'a'"));
+  CHECK(names_of(model("", entries)) == Names{"b", "a", "a", "c"});
+  CHECK(adapter_number(read, "a") == 1);
+  CHECK(adapter_number(read, "base") == -1);
+  CHECK(!adapter_number(read, "d"));
+  // One that no entry names has a name of its own.
+  CHECK(names_of(model("", entry("") + entry("") + entry("name = \"lora\"\n"))) ==
+        Names{"lora", "lora2", "lora"});
 }
 
 TEST_CASE("what adapters cannot be is a problem") {
   CHECK(contains(load(model("", entry("name = \"a\"\nnames = [\"b\"]\n"))).problems,
                  "model.adapters[0].names: given together with name ("));
   CHECK(contains(load(model("adapter_field = \"k\"\n", entry("names = [\"a\", \"a\"]\n"))).problems,
-                 "a second adapter named 'a'"));
-  CHECK(contains(load(model("", entry("names = [\"a b\"]\n"))).problems, "is not a valid name"));
+                 "model.adapters[0].names: a second adapter named 'a'"));
+  CHECK(contains(load(model("", entry("names = [\"a b\"]\n"))).problems,
+                 "model.adapters[0].names: 'a b' is not a valid name"));
+  CHECK(contains(load(model("", entry("name = \"a b\"\n"))).problems,
+                 "model.adapters[0].name: 'a b' is not a valid name"));
+  const std::string fixed = "[evaluate]\nadapter = \"", two = entry("names = [\"ab\", \"cd\"]\n");
+  const auto problems = [&](const std::string& chosen, const std::string& keys) {
+    return load(model(keys, two) + fixed + chosen + "\"\n").problems;
+  };
+  CHECK(problems("cd", "adapter_field = \"k\"\n").empty());
+  CHECK(problems("base", "adapter_field = \"k\"\n").empty());
+  CHECK(contains(problems("abc", "adapter_field = \"k\"\n"),
+                 "evaluate.adapter: 'model' has no adapter 'abc' (did you mean 'ab'?)"));
+  CHECK(contains(problems("ab", ""), "names 'ab', and samples choose no adapters"));
   CHECK(contains(load(model("adapter_field = \"k\"\n", "")).problems,
                  "names a field of adapters' numbers, and the model has no adapters"));
   CHECK(contains(load(model("adapter_field = \"k\"\n",

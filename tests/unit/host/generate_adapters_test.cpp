@@ -92,6 +92,7 @@ TEST_CASE("each sequence takes an adapter, side by side as alone") {
     for (size_t i = 0; i + 1 < expected.size(); ++i)
       CHECK(expected[i].log_probabilities != expected.back().log_probabilities);
   }
+  check_same(told(run, "base"), expected[0]);
   Generator g(run);
   std::vector<uint64_t> sequences;
   // More of them than slots: a slot takes another adapter.
