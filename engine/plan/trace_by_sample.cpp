@@ -74,18 +74,18 @@ std::string numbered(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+// What to do where a column of a field has the name that a field should have, or "".
+std::string column_text(const Dataset* data, const std::string& name) {
+  for (uint32_t f = 0; data && f < data->info().n_fields; ++f)
+    for (uint64_t i = 0; const char* column = data->text_of(f, PLAIT_TEXT_COLUMN, i); ++i)
+      if (column == name)
+        return "; '" + name + "' is a column of its field '" + data->info().fields[f].name +
+               "': let the dataset make a field of integers of it, as `integers` does";
+  return {};
+}
+
 
 ValueId Tracer::adapter_index(const config::ModelConfig& model) {
-  const std::string& name = model.adapter_field;
-  error_site_ = {model.keys.origin("adapter_field"), model.path + ".adapter_field"};
-  ValueId index = source_.fields ? field_value(name) : note_poison(poison(0));
-  const auto all = fields();
-  const std::string source = "[data." + source_.name + "]";
-  if (!index) {
-    std::vector<std::string> names;
-    for (const plait_field& f : all) names.emplace_back(f.name);
-    fail_config(source + " has no field '" + name + "'" + did_you_mean(nearest(name, names)) +
-                "; it has: " + join(names) + "; expected an integer for each sample, the number " +
 bool Tracer::samples_choose(const config::ModelConfig& model) const {
   return !model.adapter_field.empty() &&
          (mode_ != TraceMode::kEvaluation || plan_.experiment.evaluate.adapter.empty());
@@ -96,8 +96,18 @@ bool Tracer::all_take(const config::ModelConfig& model, const std::string& adapt
          (!samples_choose(model) && plan_.experiment.evaluate.adapter == adapter);
 }
 
+  const std::string& name = model.adapter_field;
+  error_site_ = {model.keys.origin("adapter_field"), model.path + ".adapter_field"};
+  ValueId index = source_.fields ? field_value(name) : note_poison(poison(0));
+  const auto all = fields();
+  const std::string source = "[data." + source_.name + "]";
+  if (!index) {
+    std::vector<std::string> names;
+    for (const plait_field& f : all) names.emplace_back(f.name);
+    fail_config(source + " has no field '" + name + "'" + did_you_mean(nearest(name, names)) +
+                "; it has: " + join(names) + "; expected an integer for each sample, the number " +
                 "of the adapter that it takes: " + numbered(adapter_names(model)) +
-                ", or -1 for none");
+                ", or -1 for none" + column_text(plan_.dataset(source_.name), name));
   }
   if (source_.fields) {
     const plait_field& f = *std::find_if(all.begin(), all.end(),

@@ -1,9 +1,11 @@
 // data-csv: a CSV file, plain or .gz. Fields "input" f32 (I), "category" i32 (K) with encoding =
 // "id", "target" f32 (T) or i32, "weight" f32 (),
-// "key" i64 ().
+// "key" i64 (), and one i32 () with the name of each column of `integers`.
 #include "plugins/data/column_dataset.hpp"
 #include "plugins/data/csv/csv_file.hpp"
 #include "plugins/data/gzip.hpp"
+
+#include <algorithm>
 
 namespace {
 using namespace plait;
@@ -34,6 +36,9 @@ constexpr plait_option kCsv[] = {
     opt_text("key", "\"\"",
              "column of texts that say what belongs together, for by = \"key\" of a split: its "
              "hashes are the field \"key\"; empty: none"),
+    opt_texts("integers", "[]",
+              "columns of integers, each of which becomes a field of its own, with the column's "
+              "name: for model.adapter_field, and layers that look up ids"),
     opt_choice("missing", "\"error\"", "error|mean|zero|nan|drop",
                "a missing number becomes the mean of its column, 0 or NaN; drop: leaves its line "
                "out"),
@@ -70,6 +75,7 @@ csv::Request request_of(const Options& o) {
   r.classes = o.texts("classes");
   r.weight = std::string(o.text("weight"));
   r.key = std::string(o.text("key"));
+  r.integers = o.texts("integers");
   r.missing = static_cast<csv::Missing>(chosen("missing", {"error", "mean", "zero", "nan"}));
   r.missing_texts = o.texts("missing_texts");
   return r;
@@ -104,6 +110,9 @@ class Csv : public ColumnDataset {
       add("weight", PLAIT_FIELD_WEIGHT, Shape(std::vector<int64_t>{}), t.rows, std::move(t.weight));
     if (!request.key.empty())
       add("key", PLAIT_FIELD_INPUT, Shape({}, PLAIT_I64), t.rows, std::move(t.key));
+    for (size_t i = 0; i < t.integers.size(); ++i)
+      add(request.integers[i].c_str(), PLAIT_FIELD_INPUT, Shape({}, PLAIT_I32), t.rows,
+          std::move(t.integers[i]));
   }
 
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
@@ -125,6 +134,10 @@ class Csv : public ColumnDataset {
     if (is_class && r.target.size() != 1)
       refuse("target_type", "target_type is \"class\" and target names " +
                                 std::to_string(r.target.size()) + " columns, expected one");
+    for (const char* taken : {"input", "category", "target", "weight", "key"})
+      if (std::find(r.integers.begin(), r.integers.end(), taken) != r.integers.end())
+        refuse("integers", std::string("integers names column '") + taken +
+                               "', which is the name of another field; rename the column");
     if (!is_class && !r.classes.empty())
       refuse("classes", "classes has an effect only with target_type = \"class\"");
   }
@@ -158,6 +171,7 @@ class Csv : public ColumnDataset {
       texts_.back().classes = {t.fit.classes};
     if (!request.weight.empty()) texts_.push_back({{request.weight}, {}});
     if (!request.key.empty()) texts_.push_back({{request.key}, {}});
+    for (const std::string& name : request.integers) texts_.push_back({{name}, {}});
   }
 
   // What was found out, as it decides what the numbers mean.

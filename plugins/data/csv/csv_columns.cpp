@@ -24,6 +24,7 @@ Columns::Columns(const support::SourceFile& source, const Request& request,
   for (size_t i = 0; i < names.size(); ++i) columns_[i].name = std::move(names[i]);
   if (!request.weight.empty()) assign(request.weight, Use::kWeight, "weight", weights_);
   if (!request.key.empty()) assign(request.key, Use::kKey, "key", keys_);
+  for (const std::string& n : request.integers) assign(n, Use::kInteger, "integers", integers_);
   for (const std::string& n : request.target) assign(n, Use::kTarget, "target", targets_);
   for (const std::string& n : request.input) assign(n, Use::kInput, "input", inputs_);
   assign_categories();
@@ -142,7 +143,7 @@ void Columns::assign(const std::string& name, Use use, const char* option, size_
   if (found->use != Use::kNone)
     fail(PLAIT_ERR_CONFIG,
          source_.text() + ": column '" + name +
-             "' is named twice in input, categories, target, weight and key; use it "
+             "' is named twice in input, categories, integers, target, weight and key; use it "
              "once");
   found->use = use;
   found->slot = count++;

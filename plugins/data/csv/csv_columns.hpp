@@ -11,7 +11,7 @@
 
 namespace plait::data::csv {
 
-enum class Use : uint8_t { kNone, kInput, kCategory, kTarget, kWeight, kKey };
+enum class Use : uint8_t { kNone, kInput, kCategory, kTarget, kWeight, kKey, kInteger };
 
 // A column: numbers of it are at `slot` of their row, and so is the first of its one-hot columns.
 struct Column {
@@ -56,7 +56,7 @@ class Columns {
   std::vector<Column> columns_;
   std::vector<size_t> order_;  // inputs and categories as a row has them
   const bool header_;
-  size_t inputs_ = 0, targets_ = 0, weights_ = 0, keys_ = 0, categories_ = 0;
+  size_t inputs_ = 0, targets_ = 0, weights_ = 0, keys_ = 0, integers_ = 0, categories_ = 0;
   size_t one_hot_ = 0;
 };
 

@@ -156,8 +156,9 @@ float Reader::real(const Column& column, std::string_view cell) const {
 int32_t Reader::integer(const Column& column, std::string_view cell) const {
   const double value = number(column, cell);
   if (value != std::floor(value) || value < -2147483648.0 || value > 2147483647.0)
-    cells_.bad(shown(cell) +
-               " is not a 32-bit integer, expected one because target_type is \"i32\"");
+    cells_.bad(
+        shown(cell) + " is not a 32-bit integer, expected one because " +
+        (column.use == Use::kTarget ? "target_type is \"i32\"" : "`integers` names the column"));
   return static_cast<int32_t>(value);
 }
 
@@ -311,9 +312,22 @@ void Reader::read_cell(Table& table, const Column& column, std::string_view cell
       table.key.as<uint64_t>()[row] = XXH3_64bits(text.data(), text.size());
       break;
     }
+    case Use::kInteger:
+      table.integers[column.slot].as<int32_t>()[row] = integer(column, cell);
+      break;
     case Use::kNone:
       break;
   }
+}
+
+// Memory of so many rows.
+void resize(Table& table, const Request& request, size_t rows) {
+  table.input.resize(rows * table.inputs * 4);
+  table.target.resize(rows * table.targets * 4);
+  table.category.resize(rows * table.categories * 4);
+  for (support::Bytes& one : table.integers) one.resize(rows * 4);
+  if (!request.weight.empty()) table.weight.resize(rows * 4);
+  if (!request.key.empty()) table.key.resize(rows * 8);
 }
 
 // Reads one line into row `table.rows`, whose memory is allocated already.
@@ -378,28 +392,20 @@ void Reader::read(Table& table, const Fit& fit) {
   table.inputs = columns_.inputs();
   table.targets = columns_.targets();
   table.categories = columns_.categories();
+  table.integers.resize(request_.integers.size());
   check_one_hot();
   columns_.name_places(table);
   rewind();
   while (next_row()) {
     const auto rows = static_cast<size_t>(table.rows) + 1;
-    table.input.resize(rows * table.inputs * 4);
-    table.target.resize(rows * table.targets * 4);
-    table.category.resize(rows * table.categories * 4);
-    if (!request_.weight.empty()) table.weight.resize(rows * 4);
-    if (!request_.key.empty()) table.key.resize(rows * 8);
+    resize(table, request_, rows);
     if (table.inputs > 0)
       std::memset(table.input.data() + (rows - 1) * table.inputs * 4, 0, table.inputs * 4);
     read_row(table);
     ++table.rows;
   }
   table.dropped = dropped_;
-  const auto rows = static_cast<size_t>(table.rows);
-  table.input.resize(rows * table.inputs * 4);
-  table.target.resize(rows * table.targets * 4);
-  table.category.resize(rows * table.categories * 4);
-  if (!request_.weight.empty()) table.weight.resize(rows * 4);
-  if (!request_.key.empty()) table.key.resize(rows * 8);
+  resize(table, request_, static_cast<size_t>(table.rows));
 }
 
 }  // namespace

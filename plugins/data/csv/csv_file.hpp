@@ -18,12 +18,13 @@ enum class Missing : uint8_t { kError, kMean, kZero, kNan, kDrop };
 // The columns to read: by their names in the header, or without a header by their numbers from 0.
 struct Request {
   Header header = Header::kYes;
-  char separator = ',';             // 0: found out
-  char decimal = '.';               // or ','
-  std::vector<std::string> input;   // empty: every column without another role
-  std::vector<std::string> target;  // may be empty
-  std::string weight;               // empty: none
-  std::string key;                  // empty: none
+  char separator = ',';               // 0: found out
+  char decimal = '.';                 // or ','
+  std::vector<std::string> input;     // empty: every column without another role
+  std::vector<std::string> target;    // may be empty
+  std::string weight;                 // empty: none
+  std::string key;                    // empty: none
+  std::vector<std::string> integers;  // each a field of its own; may be empty
   TargetType target_type = TargetType::kReal;
   std::vector<std::string> classes;     // texts of the target by their ids; empty: found out
   std::vector<std::string> categories;  // input columns of texts; "*": those that hold a text
@@ -54,6 +55,7 @@ struct Table {
   support::Bytes weight;    // (N) f32, or nothing
   support::Bytes key;       // (N) i64, hashes of the texts; or nothing
   support::Bytes category;  // (N, categories) i32, ids, -1: missing; nothing if they are one-hot
+  std::vector<support::Bytes> integers;  // (N) i32 each, in the order of the request
   Fit fit;
 };
 

@@ -64,6 +64,32 @@ TEST_CASE("csv without a header counts columns from 0; labels are i32, one a sca
   CHECK(d.read<int32_t>(1, {1, 0}) == std::vector<int32_t>{7, 5});
 }
 
+TEST_CASE("csv makes fields of columns of integers") {
+  const Csv csv("a,which,b,y\n1,2,3,10\n4,-1,5,20\n6,16777217,7,30\n",
+                {{"target", "[\"y\"]"}, {"integers", "[\"which\"]"}});
+  const Dataset d("csv", csv.given);
+  REQUIRE(d.info().n_fields == 3);
+  CHECK(d.read<float>(0, {0, 1}) == Floats{1, 3, 4, 5});
+  CHECK(d.field(2) == "which");
+  CHECK(d.dims(2).empty());
+  CHECK(d.info().fields[2].role == PLAIT_FIELD_INPUT);
+  CHECK(d.info().fields[2].shape.dtype == PLAIT_I32);
+  CHECK(d.read<int32_t>(2, {2, 0, 1}) == std::vector<int32_t>{16777217, 2, -1});
+  const auto error = [](const char* text, const char* integers, uint32_t code = PLAIT_ERR_DATA) {
+    return Csv(text, {{"integers", integers}}).error(code);
+  };
+  CHECK(contains(error("a,k\n1,0.5\n", "[\"k\"]"),
+                 "line 2, column 2: '0.5' is not a 32-bit integer, expected one because "
+                 "`integers` names the column"));
+  CHECK(contains(error("a,k\n1,\n", "[\"k\"]"), "column 'k' is empty, expected a number"));
+  CHECK(contains(error("a,key\n1,2\n", "[\"key\"]", PLAIT_ERR_CONFIG),
+                 "integers names column 'key', which is the name of another field"));
+  CHECK(contains(error("a,k\n1,2\n", "[\"l\"]", PLAIT_ERR_CONFIG),
+                 "integers names column 'l', which does not exist"));
+  CHECK(contains(error("a,k\n1,2\n", "[\"k\", \"k\"]", PLAIT_ERR_CONFIG),
+                 "column 'k' is named twice in input, categories, integers, target"));
+}
+
 TEST_CASE("csv names line and column of a cell that it cannot read") {
   CHECK(Csv("a,b\n1,2\n3,x\n").error() ==
         "[data.csv] path 't.csv', line 3, column 2: 'x' in column 'b' is not a number; name the "
