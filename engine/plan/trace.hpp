@@ -180,6 +180,8 @@ class Tracer {
   ValueId wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,
                const plait_peft_target& target);
   void write_for(const config::AdapterConfig& adapter, const plait_peft_target& target);
+  static std::string random_owner(const config::AdapterConfig& adapter,
+                                  const plait_peft_target& target);
   ValueId call_wrap(const config::AdapterConfig& adapter, const plait_peft_target& target,
                     const program::BuildHooks& hooks);
   void enter_blocks(const config::ModelConfig& model, const std::string& layer);
@@ -319,6 +321,7 @@ class Tracer {
   std::string owner_;                               // with it: TARGET.ADAPTER
   std::string adapted_;       // what adapters are applied to: the parameter, or the layer
   std::string weight_owner_;  // with adapter_: ADAPTED.ADAPTER
+  std::string random_owner_;  // with adapter_: TARGET.METHOD
   struct ErrorSite {
     config::Origin origin;
     std::string path;

@@ -143,6 +143,12 @@ void Tracer::write_for(const config::AdapterConfig& adapter, const plait_peft_ta
   adapter_ = &adapter;
   owner_ = std::string(target.name) + "." + adapter.name;
   weight_owner_ = adapted_ + "." + adapter.name;
+  random_owner_ = random_owner(adapter, target);
+}
+
+std::string Tracer::random_owner(const config::AdapterConfig& adapter,
+                                 const plait_peft_target& target) {
+  return std::string(target.name) + "." + adapter.type;
 }
 
 ValueId Tracer::wrap(const config::ModelConfig& model, const config::AdapterConfig& adapter,

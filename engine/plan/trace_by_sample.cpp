@@ -4,6 +4,7 @@
 // a sample takes (program/per_sample.hpp).
 //   N samples, G adapters of a group
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "engine/base/error.hpp"
@@ -73,7 +74,6 @@ std::string numbered(const std::vector<std::string>& names) {
   return join(all);
 }
 
-}  // namespace
 // What to do where a column of a field has the name that a field should have, or "".
 std::string column_text(const Dataset* data, const std::string& name) {
   for (uint32_t f = 0; data && f < data->info().n_fields; ++f)
@@ -84,8 +84,8 @@ std::string column_text(const Dataset* data, const std::string& name) {
   return {};
 }
 
+}  // namespace
 
-ValueId Tracer::adapter_index(const config::ModelConfig& model) {
 bool Tracer::samples_choose(const config::ModelConfig& model) const {
   return !model.adapter_field.empty() &&
          (mode_ != TraceMode::kEvaluation || plan_.experiment.evaluate.adapter.empty());
@@ -96,6 +96,7 @@ bool Tracer::all_take(const config::ModelConfig& model, const std::string& adapt
          (!samples_choose(model) && plan_.experiment.evaluate.adapter == adapter);
 }
 
+ValueId Tracer::adapter_index(const config::ModelConfig& model) {
   const std::string& name = model.adapter_field;
   error_site_ = {model.keys.origin("adapter_field"), model.path + ".adapter_field"};
   ValueId index = source_.fields ? field_value(name) : note_poison(poison(0));
@@ -167,7 +168,11 @@ void Tracer::check_by_sample(const config::ModelConfig& model, const AdapterGrou
 ValueId Tracer::adapt_by_sample(const config::ModelConfig& model, const AdapterGroup& all,
                                 plait_peft_target target) {
   check_by_sample(model, all, target);
+  // A sample takes one group, which draws the random numbers that it would draw alone.
+  std::map<std::string, int> drawn;
   for (const AdapterGroup& group : groups_of(all, plan_.targets_of_adapter)) {
+    int& streams = random_streams_[random_owner(*group[0], target)];
+    streams = drawn.try_emplace(random_owner(*group[0], target), streams).first->second;
     const ValueId adapted = wrap_by_sample(model, group, target);
     // A sample with a number of no adapter at all is adapted, to what is not finite.
     const ValueId other = takes(model, others(model, numbers_of(model, group)));

@@ -120,12 +120,14 @@ ValueId Tracer::named(const std::string& name) {
                  ", and the output of each layer before, by the layer's name");
 }
 
-// The stream is identified by the layer's name and the number of random values it has requested.
+// The stream is identified by the layer's name and the number of random values it has requested; of
+// an adapter by what it changes and its method, whatever other adapters there are.
 // Numbers are counted within a sample, and the counter holds the first sample of the micro-batch,
 // so masks do not depend on how a batch is split.
 program::RandomStream Tracer::random_stream() {
-  const int k = random_streams_[owner()]++;
-  const uint64_t stream = name_hash(owner() + "#" + std::to_string(k));
+  const std::string& of = adapter_ ? random_owner_ : graph_->scope;
+  const int k = random_streams_[of]++;
+  const uint64_t stream = name_hash(of + "#" + std::to_string(k));
   return {counter_, plan_.experiment.run.seed, static_cast<int64_t>(stream)};
 }
 

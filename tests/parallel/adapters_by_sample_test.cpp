@@ -63,10 +63,11 @@ std::vector<std::string> data(const Folder& folder, const std::string& name,
 const std::vector<std::pair<std::vector<std::string>, std::string>> kEntries{
     {{"poems", "code"},
      "type = \"lora\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.*.weight\"]\n"
-     "exclude = [\"*.attn.k.weight\", \"*.mlp.gate.weight\"]\nrank = 3\nalpha = 6\n"},
+     "exclude = [\"*.attn.k.weight\", \"*.mlp.gate.weight\"]\nrank = 3\nalpha = 6\n"
+     "dropout = 0.2\n"},
     {{"chat"},
      "type = \"lora\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.down.weight\"]\n"
-     "exclude = [\"*.attn.k.weight\"]\nrank = 5\n"},
+     "exclude = [\"*.attn.k.weight\"]\nrank = 5\ndropout = 0.1\n"},
     {{"poems", "code", "chat"}, "type = \"ia3\"\nmatch = [\"*.attn.k.weight\"]\n"},
     {{"chat"}, "type = \"ia3\"\nmatch = [\"*.mlp.up.weight\"]\non = \"input\"\n"},
     {{"poems", "chat"}, "type = \"bottleneck\"\nmatch = [\"model.norm\"]\nwidth = 6\n"},
