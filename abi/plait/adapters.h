@@ -114,7 +114,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_reset_adapter(
  * the folder `path`, is one of the experiment with this adapter alone, for all samples, and records
  * path and hash of model.load, if that is set: it then evaluates, generates and is exported beside
  * these weights. plait_session_load_adapter() and `load` of [[model.adapters]] read it.
- * Errors: PLAIT_ERR_NOT_FOUND for the name; PLAIT_ERR_STATE while a merge is kept;
+ * Errors: PLAIT_ERR_NOT_FOUND for the name; PLAIT_ERR_STATE while a merge is kept, and where a
+ * merge, the host or a checkpoint gave frozen weights other values than model.load;
  * PLAIT_ERR_CONFIG where parameters of the model are trained beside it; others as
  * plait_session_save(). [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_adapter(plait_session *session,

@@ -63,6 +63,13 @@ void Adapters::check_beside_base(const char* call, const config::ModelConfig& mo
                   model.path +
                   ".train), and the checkpoint of an adapter does not hold it; save all with "
                   "plait_session_save()");
+  if (const std::string name = bases_.changed(model); !name.empty())
+    fail(PLAIT_ERR_STATE,
+         std::string("[session] ") + call + ": '" + name +
+             "' was given other values since the session began, so that " + model.path +
+             ".load does not name the weights that adapters lie beside; write the model with "
+             "plait_session_save_model(), and open a session of it, or save all with "
+             "plait_session_save()");
   check_not_kept(call);
   if (merged_finally_)
     fail(PLAIT_ERR_STATE, std::string("[session] ") + call +
@@ -93,6 +100,9 @@ void Adapters::keep(const Merge& merge) try {
   kept_.clear();
   for (size_t i = 0; i < c_.plan.parameters.size(); ++i) {
     const plan::Parameter& p = c_.plan.parameters[i];
+    if (!starts_anew(merge, p.model, p.adapter) &&
+        std::find(merge.changed.begin(), merge.changed.end(), i) == merge.changed.end())
+      continue;
     for (const plan::LocalBlock& held : plan::stored_blocks(c_.plan, p)) {
       const int64_t n = topology::elements(held.box);
       const uint64_t bytes = program::bytes_of(n, held.dtype);
@@ -100,9 +110,6 @@ void Adapters::keep(const Merge& merge) try {
                                            [&] { return std::vector<char>(bytes); }));
       read_block(c_.executor, held, 0, n, kept_.back().second.data());
     }
-    if (!starts_anew(merge, p.model, p.adapter) &&
-        std::find(merge.changed.begin(), merge.changed.end(), i) == merge.changed.end())
-      continue;
   }
 } catch (...) {
   kept_.clear();

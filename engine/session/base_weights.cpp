@@ -28,6 +28,16 @@ const BaseWeights::Read& BaseWeights::known(const config::ModelConfig& model) {
 
 void BaseWeights::written(const plan::Parameter& p) {
   if (!plan::is_saved(plan_, p) && !told_.contains(p.name)) written_.insert(p.name);
+  if (holds(p)) changed_.try_emplace(p.model, p.name);
+}
+
+bool BaseWeights::holds(const plan::Parameter& p) const {
+  return p.frozen && p.adapter.empty() && !plan_.experiment.model(p.model)->load.empty();
+}
+
+std::string BaseWeights::changed(const config::ModelConfig& model) const {
+  const auto at = changed_.find(model.name);
+  return at != changed_.end() ? at->second : "";
 }
 
 void BaseWeights::warn_of_written() {
@@ -44,8 +54,7 @@ void BaseWeights::warn_of_written() {
 }
 
 checkpoint::BaseRecord BaseWeights::record(
-    const config::ModelConfig& model,
-    const std::function<bool(const plan::Parameter&)>& left_out) {
+    const config::ModelConfig& model, const std::function<bool(const plan::Parameter&)>& left_out) {
   const Read& from = known(model);
   checkpoint::BaseRecord base{model.name, from.path, from.hash, {}};
   for (const plan::Parameter& p : plan_.parameters)

@@ -27,8 +27,12 @@ class BaseWeights {
   void read(const config::ModelConfig& model, const std::string& path, const Hash128& hash) {
     read_[model.name] = {path, hash};
   }
-  // A parameter has got another value, from the host or from a checkpoint.
+  // A parameter has got another value, from the host or from a checkpoint. Told on all ranks.
   void written(const plan::Parameter& p);
+  // Whether model.load gave the parameter the values that it then keeps.
+  bool holds(const plan::Parameter& p) const;
+  // One of these that was written, so that no file has the weights; "": there is none.
+  std::string changed(const config::ModelConfig& model) const;
   // What checkpoints leave out, and where it is: empty if they hold all parameters. Warns, once for
   // each parameter, of those that were written and are then in neither.
   std::vector<checkpoint::BaseRecord> records();
@@ -50,8 +54,9 @@ class BaseWeights {
   const plan::Plan& plan_;
   FileSystem& files_;
   Log& log_;
-  std::map<std::string, Read> read_;      // by model
-  std::set<std::string> written_, told_;  // parameters
+  std::map<std::string, Read> read_;            // by model
+  std::set<std::string> written_, told_;        // parameters
+  std::map<std::string, std::string> changed_;  // by model, a parameter of model.load
 };
 
 // Whether a checkpoint leaves a parameter to the weights of model.load.

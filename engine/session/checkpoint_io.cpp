@@ -361,8 +361,6 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     const auto blocks = read_blocks(*c, true);
     auto normalization = c_.normalizer.parse(c->state().extra, c->path());
     c_.parameters_changed();  // as above
-    for (const plan::Parameter& p : c_.plan.parameters)
-      if (c->find(p.name)) bases_.written(p);
     write_blocks(blocks);
     c_.normalizer.take(std::move(normalization));
     c_.executor.sync();
@@ -388,13 +386,29 @@ std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoin
     auto bytes = with_memory("session", ("hold tensor '" + b.tensor + "' of").c_str(), c.path(),
                              b.bytes(), [&] { return std::vector<char>(b.bytes()); });
     c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());
-    loaded.emplace_back(b.local, std::move(bytes));
+    loaded.push_back({b.local, std::move(bytes), b.optimizer ? nullptr : &b.parameter});
   });
   return loaded;
 }
 
+// Those that have other values than model.load gave them, on any rank.
+void CheckpointIo::note_written(const std::vector<LoadedBlock>& blocks) {
+  std::string names;
+  std::vector<char> now;
+  for (const auto& [block, bytes, p] : blocks) {
+    if (!p || !bases_.holds(*p)) continue;
+    now.resize(bytes.size());
+    read_block(c_.executor, block, 0, topology::elements(block.box), now.data());
+    if (now != bytes) names += (names.empty() ? "" : "/") + p->name;
+  }
+  for (const std::string& of_rank : c_.ranks.all_gather(names))
+    for (const std::string& name : split(of_rank, '/'))
+      if (const plan::Parameter* p = c_.plan.parameter(name)) bases_.written(*p);
+}
+
 void CheckpointIo::write_blocks(const std::vector<LoadedBlock>& blocks) {
-  for (const auto& [block, bytes] : blocks)
+  note_written(blocks);
+  for (const auto& [block, bytes, parameter] : blocks)
     write_block(c_.executor, block, 0, topology::elements(block.box), bytes.data());
 }
 

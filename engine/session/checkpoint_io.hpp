@@ -63,8 +63,13 @@ class CheckpointIo {
   bool load_all(const std::string& path);
   void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
-  using LoadedBlock = std::pair<plan::LocalBlock, std::vector<char>>;
+  struct LoadedBlock {
+    plan::LocalBlock block;
+    std::vector<char> bytes;
+    const plan::Parameter* parameter;  // NULL of a state
+  };
   std::vector<LoadedBlock> read_blocks(const checkpoint::Checkpoint& c, bool parameters_only);
+  void note_written(const std::vector<LoadedBlock>& blocks);
   void write_blocks(const std::vector<LoadedBlock>& blocks);
 
   SessionContext& c_;

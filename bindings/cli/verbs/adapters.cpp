@@ -87,10 +87,11 @@ int change_adapters(Context& context, const AdapterChange& a, bool add) {
   NewFolder folder("adapters", a.to);
   const Engine engine = context.open_engine();
   const Json source = Json::parse(describe_checkpoint(engine, a.checkpoint));
+  const std::string from = source.at("checkpoint");  // this one, though a run may save another
   const std::string out =
       folder.hidden() + "/ckpt/" + step_folder(source.at("step").get<int64_t>());
-  Json done = Json::parse(add ? add_adapter(engine, a.checkpoint, a.name, a.from, out, a.model)
-                              : remove_adapter(engine, a.checkpoint, a.name, out, a.model));
+  Json done = Json::parse(add ? add_adapter(engine, from, a.name, a.from, out, a.model)
+                              : remove_adapter(engine, from, a.name, out, a.model));
   fs::copy_file(out + "/run.toml", folder.hidden() + "/run.toml");
   for (Json& file : done.at("files")) file = folder.later(file.get<std::string>());
   const std::string place = folder.later(out);

@@ -434,6 +434,52 @@ TEST_CASE("what is left of an experiment without an adapter can be read") {
        "'co*' is no name of an adapter");
 }
 
+TEST_CASE("an adapter is not saved beside weights that model.load does not have") {
+  const host::TempFolder folder;
+  const Run base(experiment(""));
+  host::check(plait_session_save(base.session(), (folder / "base").c_str()));
+  const std::string load = "load = \"" + (folder / "base") + "\"\n";
+  const auto refused = [&](const Run& run) {
+    const std::string text = host::failure_of([&] { save(run, "poems", folder / "x"); }).text;
+    says(text, "'model.linear1.weight' was given other values since the session began");
+    says(text, "model.load does not name the weights");
+  };
+  const Run run(experiment(kPoems, load));
+  run.losses(2);
+  host::check(plait_session_save(run.session(), (folder / "whole").c_str()));
+  host::check(plait_session_load_parameters(run.session(), (folder / "whole").c_str()));
+  save(run, "poems", folder / "poems");  // the checkpoint has the same weights
+  std::vector<float> weight = run.read("model.linear1.weight", 143);
+  weight[7] += 1;
+  host::check(plait_session_write(run.session(), "model.linear1.weight", weight.data(),
+                                  weight.size() * sizeof(float)));
+  refused(run);
+  host::check(plait_session_save(run.session(), (folder / "other").c_str()));
+  for (const auto call : {plait_session_load, plait_session_load_parameters}) {
+    const Run again(experiment(kPoems, load));
+    host::check(call(again.session(), (folder / "other").c_str()));
+    refused(again);
+  }
+}
+
+TEST_CASE("an adapter of several entries is a checkpoint of its own") {
+  const host::TempFolder folder;
+  std::string toml = by_sample();
+  const std::string second =
+      "[[model.adapters]]\ntype = \"ia3\"\nname = \"code\"\nmatch = [\"model.linear2.weight\"]\n";
+  toml.insert(toml.find("[loss]"), second);
+  const Run run(toml);
+  run.losses(3);
+  save(run, "code", folder / "code");
+  std::string found;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder / "code"))
+    if (file.path().filename() == "run.toml") found = file.path().string();
+  std::ifstream in(found);
+  const Run alone(std::string(std::istreambuf_iterator<char>(in), {}));
+  load(alone, "code", folder / "code");
+  CHECK(values_of(alone, "code") == values_of(run, "code"));
+}
+
 TEST_CASE("an adapter is not saved alone where parameters of the model are trained beside it") {
   const host::TempFolder folder;
   const Run run(experiment(kPoems, "train = [\"model.linear2.bias\"]\n"));
