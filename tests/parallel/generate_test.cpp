@@ -2,6 +2,10 @@
 // log-probabilities of one rank.
 #include <plait/generate.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "tests/parallel/layouts.hpp"
 
 namespace {
@@ -30,6 +34,41 @@ void train_and_generate(uint32_t, plait::Session& session, Outcome& outcome) {
       return true;
     }) > 0) {
     }
+  }
+}
+
+// Gives adapters values that change what the model says, and generates five tokens of one prompt:
+// of the base, of "poems" and of "code", in this order.
+void generate_by_adapter(uint32_t, plait::Session& session, Outcome& outcome) {
+  int salt = 0;
+  for (const auto& [name, zeros] : weights_of(session)) {
+    if (!name.ends_with(".poems.b") && !name.ends_with(".code.b")) continue;
+    std::vector<double> values(zeros.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = 0.5 * std::sin(1.37 * static_cast<double>(i) + ++salt);
+    session.write(name, std::span<const double>(values));
+  }
+  plait::Generator generator(session);
+  std::vector<std::pair<std::vector<double>, std::vector<double>>> of(3);
+  std::vector<uint64_t> sequences;
+  const std::vector<int32_t> ids{1, 2, 3};
+  for (const char* name : {static_cast<const char*>(nullptr), "poems", "code"}) {
+    plait_prompt prompt{};
+    prompt.log_probabilities = 1;
+    prompt.max_tokens = 5;
+    prompt.adapter = name;
+    sequences.push_back(generator.add(std::span<const int32_t>(ids), prompt));
+  }
+  while (generator.step([&](const plait_token& t) {
+    const auto at = std::find(sequences.begin(), sequences.end(), t.sequence) - sequences.begin();
+    of[static_cast<size_t>(at)].first.push_back(t.id);
+    of[static_cast<size_t>(at)].second.push_back(t.log_probability);
+    return true;
+  }) > 0) {
+  }
+  for (const auto& [tokens, probabilities] : of) {
+    outcome.losses.insert(outcome.losses.end(), tokens.begin(), tokens.end());
+    outcome.norms.insert(outcome.norms.end(), probabilities.begin(), probabilities.end());
   }
 }
 
@@ -280,6 +319,44 @@ layers = [
       CHECK(o.error == "");
       CHECK(o.losses == std::vector<double>{0, 4, 0, 0, 4});
       CHECK(o.norms == std::vector<double>{0});
+    }
+  }
+
+  TEST_CASE("with an adapter for each sequence, tensor ranks and replicas generate what one does") {
+    const Folder folder;
+    std::string toml = transformer_model(folder);
+    toml.insert(toml.find("layers = ["), "adapter_field = \"adapter\"\n");
+    for (const char* name : {"poems", "code"})
+      toml += "[[model.adapters]]\ntype = \"lora\"\nname = \"" + std::string(name) +
+              "\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.*.weight\"]\nrank = 2\n";
+    const JobSpec job_spec{
+        toml,
+        {"precision.compute=f64", "generate.only=true", "generate.slots=2", "generate.length=8"},
+        {},
+        {}};
+    const auto generated = [&](const Layout& layout) {
+      const auto all = run(on(job_spec, layout), layout.ranks(), generate_by_adapter);
+      for (const Outcome& o : all) {
+        CHECK(o.error == "");
+        CHECK(o.losses == all[0].losses);
+      }
+      return all[0];
+    };
+    const Outcome one = generated({});
+    REQUIRE(one.losses.size() == 15);
+    const auto of = [&](size_t k) {
+      return std::vector<double>(one.norms.begin() + static_cast<std::ptrdiff_t>(5 * k),
+                                 one.norms.begin() + static_cast<std::ptrdiff_t>(5 * k + 5));
+    };
+    CHECK(of(0) != of(1));
+    CHECK(of(1) != of(2));
+    for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 2, 1, 3}, Layout{1, 2, 2, 1}}) {
+      CAPTURE(layout.text());
+      const Outcome many = generated(layout);
+      CHECK(many.losses == one.losses);
+      REQUIRE(many.norms.size() == one.norms.size());
+      for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
+        CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
     }
   }
 
