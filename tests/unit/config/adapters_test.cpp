@@ -56,8 +56,8 @@ TEST_CASE("entries may share a name, and numbers are in order of appearance") {
   CHECK(adapter_number(read, "base") == -1);
   CHECK(!adapter_number(read, "d"));
   // One that no entry names has a name of its own.
-  CHECK(names_of(model("", entry("") + entry("") + entry("name = \"lora\"\n"))) ==
-        Names{"lora", "lora2", "lora"});
+  CHECK(names_of(model("", entry("") + entry("") + entry("name = \"patch\"\n"))) ==
+        Names{"patch", "patch2", "patch"});
 }
 
 TEST_CASE("what adapters cannot be is a problem") {
@@ -69,9 +69,11 @@ TEST_CASE("what adapters cannot be is a problem") {
                  "model.adapters[0].names: 'a b' is not a valid name"));
   CHECK(contains(load(model("", entry("name = \"a b\"\n"))).problems,
                  "model.adapters[0].name: 'a b' is not a valid name"));
-  const std::string fixed = "[evaluate]\nadapter = \"", two = entry("names = [\"ab\", \"cd\"]\n");
-  const auto problems = [&](const std::string& chosen, const std::string& keys) {
-    return load(model(keys, two) + fixed + chosen + "\"\n").problems;
+  const auto problems = [](const std::string& chosen, const std::string& keys) {
+    std::string text = model(keys, entry("names = [\"ab\", \"cd\"]\n"));
+    const std::string section = "[evaluate]\n";
+    text.insert(text.find(section) + section.size(), "adapter = \"" + chosen + "\"\n");
+    return load(text).problems;
   };
   CHECK(problems("cd", "adapter_field = \"k\"\n").empty());
   CHECK(problems("base", "adapter_field = \"k\"\n").empty());
