@@ -123,6 +123,7 @@ std::set<ValueId> mark_products(Graph& g, const std::set<ValueId>& weights) {
   for (size_t i = 0; i < g.ops().size(); ++i) {
     const Op& op = g.ops()[i];
     if (!op.def || !op.def->takes_mark || g.shape(op.in[1]).ndim != 2) continue;
+    if (op.def->stays_wide && op.def->stays_wide(op)) continue;
     const ValueId weight = origin_of(g, op.in[1]);
     if (!weights.contains(weight)) continue;
     marked.insert(weight);

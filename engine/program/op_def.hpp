@@ -58,6 +58,16 @@ enum class PrecisionClass : uint8_t {
   kTable,   // rows of a table, which begin the residual stream: as low as that is
 };
 
+// What an op does with rows that are sorted into groups (ops/grouped.cpp), whose order follows from
+// data and which are of no sample alone.
+enum class Grouping : uint8_t {
+  kNone,    // nothing: of ops that read them, element-wise ones alone give such rows again
+  kSorts,   // sorts the rows of tokens: all results are of the groups
+  kKeeps,   // multiplies the rows of each group by a matrix of its own
+  kReads,   // sums over the rows of each group
+  kUndoes,  // adds rows up to those of the tokens
+};
+
 // The code that may write an op by its name.
 enum class Audience : uint8_t {
   kEveryone,
@@ -97,10 +107,12 @@ struct IndexUse {
   bool labels = false;  // classes of a loss; values below 0 are ignored
 };
 
-// The places of an op that applies a weight of two dimensions: input numbers.
+// The places of an op that applies a weight of two dimensions, or of three, a matrix for each group
+// of rows: input numbers.
 struct WeightUse {
   size_t input = 0, weight = 1;
   size_t bias = 0;        // 0: none
+  size_t groups = 0;      // where the rows of each group begin; 0: one matrix for all rows
   bool is_table = false;  // rows of the weight by their numbers; else a product over the last axis
   bool out_in = false;    // of a product: the weight is (outputs, inputs), else (inputs, outputs)
 };
@@ -168,6 +180,8 @@ struct OpDef {
   bool (*is_awaited)(const Graph&, const Op&) = nullptr;
   uint32_t folds = 0;  // kFold*
   PrecisionClass precision = PrecisionClass::kWide;
+  // Whether this one computes in f32 nevertheless, whatever its class is; nullptr: no.
+  bool (*stays_wide)(const Op&) = nullptr;
   // So many leading float operands are of one type; those behind them keep theirs.
   size_t typed_operands = std::numeric_limits<size_t>::max();
   bool writes_any_float = false;  // attribute `dtype`: the type of the first result
@@ -198,6 +212,8 @@ struct OpDef {
   // Of a table with a row for each position: writes the rows of other positions instead.
   void (*write_at)(TableContext&) = nullptr;
   bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
+
+  Grouping grouping = Grouping::kNone;  // see with_cache.hpp and shard.hpp
 
   // See quantize.hpp. The input that is a matrix of weights of which it may read numbers and scales
   // instead, nothing where there is none; and writes it so.

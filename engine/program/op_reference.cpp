@@ -9,6 +9,8 @@ namespace {
 // The text about sharding over tensor ranks.
 const char* sharding_of(const OpDef& def) {
   if (def.lower) return "elements, where the result has them from a sharded operand";
+  if (def.grouping != Grouping::kNone && def.write_sharded)
+    return def.shard ? "over groups, and by a rule" : "over groups";
   if (def.shard && def.write_sharded) return "by a rule, and over a sharded vocabulary";
   if (def.write_sharded) return "over a sharded vocabulary";
   return def.shard ? "by a rule" : "none: it takes replicated operands";

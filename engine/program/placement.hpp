@@ -8,6 +8,14 @@
 
 namespace plait::program {
 
+// Of rows that are sorted into groups (OpDef::grouping): the groups whose rows a rank has, by the
+// value that says where groups begin.
+struct GroupShare {
+  uint32_t offsets = 0;  // 0: none; a value of the program that is sharded
+  int64_t first = 0, count = 0;
+  bool operator==(const GroupShare&) const = default;
+};
+
 struct Placement {
   enum class Kind : uint8_t {
     kReplicated,  // every rank has all of it
@@ -17,9 +25,13 @@ struct Placement {
   Kind kind = Kind::kReplicated;
   int32_t dim = -1;        // of kShard; else -1
   uint32_t reduction = 0;  // of kPartial: PLAIT_COMM_SUM or PLAIT_COMM_MAX; else 0
+  // Of a partial sum of rows in groups: each row is a term of one rank's, which may compute with it
+  // as with the value itself. What the others have in its place is 0 where they are added up.
+  GroupShare groups = {};
 
   bool is_shard() const { return kind == Kind::kShard; }
   bool is_partial() const { return kind == Kind::kPartial; }
+  bool is_in_groups() const { return groups.offsets != 0; }
   bool is_replicated() const { return kind == Kind::kReplicated; }
   bool operator==(const Placement&) const = default;
 };
@@ -31,6 +43,11 @@ constexpr Placement shard_along(int32_t dim) {
 }
 constexpr Placement partial(uint32_t reduction) {
   return {Placement::Kind::kPartial, -1, reduction};
+}
+
+constexpr Placement rows_of_groups(Placement sum, GroupShare groups) {
+  sum.groups = groups;
+  return sum;
 }
 
 // The first of them that is a shard; replicated where none is.

@@ -46,7 +46,8 @@ class Lowering {
     g_.stage = op(i).stage;
     note_neutral(i);
     if (op(i).def->is_map) return type_map(i);
-    switch (op(i).def->precision) {
+    const bool wide = op(i).def->stays_wide && op(i).def->stays_wide(op(i));
+    switch (wide ? PrecisionClass::kWide : op(i).def->precision) {
       case PrecisionClass::kLow:
         cast_operands(i, rules_.low);
         break;

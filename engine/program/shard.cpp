@@ -60,7 +60,9 @@ class Sharder {
     Placement native;
     ValueId replicated = 0, shard = 0, partial = 0;
     int32_t dim = -1;  // of `shard`
-    Where converted;   // the form that is not the native one
+    // Of rows in groups: whether those of other ranks' groups are 0 here.
+    bool zeros = false;
+    Where converted;  // the form that is not the native one
   };
   struct Reduced {
     Placement placement;
@@ -86,7 +88,10 @@ class Sharder {
   }
   std::vector<Placement> have(const Op& op) const {
     std::vector<Placement> all;
-    for (ValueId v : op.in) all.push_back(have(v));
+    for (ValueId v : op.in) {
+      const bool as_rows = op.def->grouping != Grouping::kNone && forms_[v].native.is_in_groups();
+      all.push_back(as_rows ? forms_[v].native : have(v));
+    }
     return all;
   }
   Placement preferred(ValueId v, uint32_t reduction) const;
@@ -94,11 +99,14 @@ class Sharder {
   void write(const Op& op);
   bool write_by_rule(const Op& op);
   bool write_partial(const Op& op);
+  bool write_map_of_groups(const Op& op);
+  ValueId rows_in_groups(ValueId v, bool zeros);
   Sharding sharding_of(const Op& op) const;
   ShardContext context_of(const Op& op, const std::vector<Placement>& have);
   std::vector<ValueId> write_with(const Op& op, const Sharding& sharding);
   void check_shards(const Op& op, const Sharding& sharding, const std::vector<ValueId>& made) const;
   void reduce_forward_terms();
+  bool only_of_groups(ValueId v) const;
 
   ValueId widened(ValueId term);
   ValueId run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what);
@@ -167,6 +175,52 @@ ValueId Sharder::run_collective(ValueId v, uint32_t kind, uint32_t reduction, co
   // What is sent must stay until the end: the wait reads it, too.
   return to_->apply_in_place("collective_done", {to_->apply1("collective_start", {v}, attrs), v},
                              done);
+}
+
+// Element by element each rank computes the rows of its groups.
+bool Sharder::write_map_of_groups(const Op& op) {
+  const auto at = std::find_if(op.in.begin(), op.in.end(),
+                               [&](ValueId v) { return forms_[v].native.is_in_groups(); });
+  if (!op.def->is_map || at == op.in.end()) return false;
+  const Placement rows = forms_[*at].native;
+  std::vector<Placement> as_shards;
+  for (ValueId v : op.in)
+    as_shards.push_back(forms_[v].native == rows ? shard_along(0) : kReplicated);
+  Sharding s{std::vector<Placement>(op.in.size()), std::vector<Placement>(op.out.size())};
+  if (!op.def->shard(from_, op, as_shards, axis_.ranks, s) || s.out[0] != shard_along(0))
+    return false;
+  bool zeros = s.keeps_zeros;
+  std::vector<ValueId> in;
+  for (size_t i = 0; i < op.in.size(); ++i) {
+    const bool own = as_shards[i].is_shard();
+    zeros = zeros && (!s.in[i].is_shard() || (own && forms_[op.in[i]].zeros));
+    in.push_back(own ? rows_in_groups(op.in[i], false) : converted(op.in[i], kReplicated));
+  }
+  Op copy = op;
+  copy.in = std::move(in);
+  copy.out.clear();
+  set(op.out[0], rows, to_->append(std::move(copy), {from_.shape(op.out[0])})[0]);
+  forms_[op.out[0]].zeros = zeros;
+  return true;
+}
+
+// The rows of this rank's groups; with zeros in those of others if asked for.
+ValueId Sharder::rows_in_groups(ValueId v, bool zeros) {
+  const Forms& f = forms_[v];
+  const ValueId term = f.partial;
+  if (zeros && !f.zeros) {
+    const GroupShare& own = f.native.groups;
+    const plait_shape s = to_->shape(term);
+    const ValueId is_own = to_->apply1("grouped_matmul",
+                                       {filled(*to_, make_shape(s.dtype, {s.dims[0], 1}), 1),
+                                        filled(*to_, make_shape(s.dtype, {own.count, 1, 1}), 1),
+                                        converted(own.offsets, kReplicated)},
+                                       {attr("first", own.first)});
+    return to_->apply1("select", {is_own, term, filled(*to_, make_shape(s.dtype, {}), 0)});
+  }
+  if (read_as_terms_.size() <= term) read_as_terms_.resize(term + 1);
+  read_as_terms_[term] = 1;
+  return term;
 }
 
 // The sum or greatest of all ranks' terms.
@@ -245,6 +299,7 @@ Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
   const uint32_t type = to_->shape(term).dtype;
   const bool narrow = reduction == PLAIT_COMM_SUM && dtype_bytes(type) == 2;
   const ValueId own = term;
+  if (forms_[v].native.is_in_groups() && !forms_[v].zeros) term = rows_in_groups(v, true);
   if (narrow) term = widened(term);
   if (scatter) {
     r.value = reduce_scattered(term, wanted.dim);
@@ -340,6 +395,7 @@ ShardContext Sharder::context_of(const Op& op, const std::vector<Placement>& hav
           axis_.ranks,
           axis_.rank,
           [this, &op](size_t i, Placement p) { return converted(op.in[i], p); },
+          [this, &op](size_t i, bool zeros) { return rows_in_groups(op.in[i], zeros); },
           [this](ValueId term, uint32_t reduction) {
             // Equal terms of two ops are one value, which is summed in place once.
             Reduced& known = reduced_[term];
@@ -385,8 +441,10 @@ bool Sharder::write_by_rule(const Op& op) {
     return false;
   ShardContext context = context_of(op, lie);
   if (!op.def->write_sharded(context)) return false;
-  for (size_t i = 0; i < op.out.size(); ++i)
+  for (size_t i = 0; i < op.out.size(); ++i) {
     set(op.out[i], context.out_placement[i], context.out[i]);
+    forms_[op.out[i]].zeros = context.out_placement[i].is_in_groups();
+  }
   return true;
 }
 
@@ -398,7 +456,7 @@ bool Sharder::write_partial(const Op& op) {
   for (ValueId v : op.in) {
     const Forms& f = forms_[v];
     if (!f.native.is_partial() || f.native.reduction != PLAIT_COMM_SUM || requested_[v] ||
-        reduced_.contains(f.partial) || from_.readers(v).size() != 1 ||
+        f.native.is_in_groups() || reduced_.contains(f.partial) || from_.readers(v).size() != 1 ||
         producer(v).stage != op.stage || producer(v).backward != op.backward)
       return false;
     in.push_back(f.partial);
@@ -455,7 +513,7 @@ void Sharder::check_shards(const Op& op, const Sharding& sharding,
 
 void Sharder::write(const Op& op) {
   to_->write_like(op);
-  if (write_partial(op) || write_by_rule(op)) return;
+  if (write_map_of_groups(op) || write_partial(op) || write_by_rule(op)) return;
   const Sharding sharding = sharding_of(op);
   // A bias is added once, to the sum.
   Op without;
@@ -472,10 +530,21 @@ void Sharder::write(const Op& op) {
   set(y, sum.placement, to_->as_type(all, to_->shape(sum.value).dtype));
 }
 
+// Whether no reader of rows in groups needs those of all ranks.
+bool Sharder::only_of_groups(ValueId v) const {
+  const std::vector<int32_t>& readers = from_.readers(v);
+  return forms_[v].native.is_in_groups() && !requested_[v] &&
+         std::all_of(readers.begin(), readers.end(), [&](int32_t r) {
+           const OpDef& def = *from_.ops()[static_cast<size_t>(r)].def;
+           return def.is_map || def.grouping != Grouping::kNone;
+         });
+}
+
 // The backward pass begins: what it reads of the forward pass is complete.
 void Sharder::reduce_forward_terms() {
   for (ValueId v : forward_terms_)
-    if (forms_[v].native.is_partial() && (requested_[v] || !from_.readers(v).empty()))
+    if (forms_[v].native.is_partial() && (requested_[v] || !from_.readers(v).empty()) &&
+        !only_of_groups(v))
       reduce(v, have(v));
   forward_terms_.clear();
 }

@@ -29,10 +29,13 @@ struct ShardContext {
   const Graph& from;
   const Op& op;
   Graph& to;
-  const std::vector<Placement>& have;  // how each input lies; never partial
-  int64_t ranks = 1, rank = 0;         // T, t
+  // How each input lies; never partial, but rows in groups for an op that has to do with groups.
+  const std::vector<Placement>& have;
+  int64_t ranks = 1, rank = 0;  // T, t
   // The input in that form; not partial.
   std::function<ValueId(size_t input, Placement)> input;
+  // An input that lies in groups, as it is; with zeros in the rows of others' groups if asked for.
+  std::function<ValueId(size_t input, bool zeros)> rows;
   // Reduces the terms of all ranks in place. For values that the definition makes and uses itself.
   std::function<ValueId(ValueId term, uint32_t reduction)> all_reduce;
   std::vector<ValueId> out;              // to be set

@@ -5,7 +5,8 @@
 namespace plait::program {
 
 bool may_use_tf32(const Graph& g, const Op& op) {
-  return op.def && op.def->takes_tf32 && g.shape(op.in[0]).dtype == PLAIT_F32;
+  return op.def && op.def->takes_tf32 && g.shape(op.in[0]).dtype == PLAIT_F32 &&
+         !(op.def->stays_wide && op.def->stays_wide(op));
 }
 
 bool uses_tf32(const Op& op) {

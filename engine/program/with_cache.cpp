@@ -57,6 +57,7 @@ class CacheWriter {
   struct Form {
     ValueId value = 0;
     int32_t dim = -1;
+    bool grouped = false;  // rows of the tokens of a launch, sorted into groups, or about these
     bool rows() const { return dim >= 0; }
   };
 
@@ -166,6 +167,7 @@ class CacheWriter {
     to_->scope = op.scope;
     to_->stage = op.stage;
     if (is_cached(op)) return write_over_cache(op);
+    if (reads_groups(op)) return write_grouped(op);
     std::vector<Placement> have;
     bool any = false;
     for (const ValueId v : op.in) {
@@ -203,6 +205,42 @@ class CacheWriter {
     return to_->apply(
         op.name, std::move(in),
         op.def->attrs_of_part && s.out[0].is_shard() ? op.def->attrs_of_part(op, shape) : op.attrs);
+  }
+
+  bool reads_groups(const Op& op) {
+    return op.def->grouping == Grouping::kSorts ||
+           std::any_of(op.in.begin(), op.in.end(), [&](ValueId v) { return form(op, v).grouped; });
+  }
+  // Rows of all tokens in an order of their own: each is computed alone, and the order is undone
+  // behind that. So those of a few tokens are the same rows.
+  void write_grouped(const Op& op) {
+    const Grouping does = op.def->grouping;
+    if (does == Grouping::kNone && !op.def->is_map)
+      refuse(op, "(" + op.name + ") needs the groups of all tokens of a sample at once");
+    std::vector<ValueId> in;
+    for (const ValueId v : op.in) {
+      const Form& f = form(op, v);
+      // Beside sorted rows, a map reads numbers that all rows share.
+      if (does == Grouping::kNone && !f.grouped && (f.rows() || from_.shape(v).ndim > 1))
+        refuse(op, "(" + op.name + ") reads rows of groups and others that are not sorted");
+      if (does == Grouping::kSorts && f.dim != kTokenDim)
+        refuse(op, "(" + op.name + ") groups rows that are not those of tokens");
+      in.push_back(f.value);
+    }
+    const std::vector<ValueId> out = write_of_groups(op, std::move(in));
+    for (size_t k = 0; k < op.out.size(); ++k)
+      forms_[op.out[k]] = {out[k], does == Grouping::kUndoes ? kTokenDim : -1,
+                           does != Grouping::kUndoes};
+    if (does == Grouping::kUndoes) check(op, 0);
+  }
+  std::vector<ValueId> write_of_groups(const Op& op, std::vector<ValueId> in) {
+    if (!op.def->is_map) return to_->apply(op.name, std::move(in), op.attrs);
+    plait_shape shape = from_.shape(op.out[0]);
+    shape.dims[0] = shape.dims[0] / inputs_.length * inputs_.tokens;
+    Op copy = op;
+    copy.in = std::move(in);
+    copy.out.clear();
+    return to_->append(std::move(copy), {shape});
   }
 
   void write_over_cache(const Op& op) {

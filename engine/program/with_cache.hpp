@@ -3,8 +3,9 @@
 //
 // The rules that shard a program among ranks prove that it can be done: an op that works on a shard
 // of the rows along the tokens works on any rows. Attention alone mixes tokens, and is written over
-// the cache. A value that all samples share, such as a table of positions, is read at the positions
-// of the tokens.
+// the cache. Rows that are sorted into groups are each computed alone, too, and put back in order
+// (OpDef::grouping). A value that all samples share, such as a table of positions, is read at the
+// positions of the tokens.
 //   B sequences of a launch, S tokens of a sequence at most, t tokens of a launch, N slots
 #pragma once
 

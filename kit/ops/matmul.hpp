@@ -26,10 +26,14 @@ inline constexpr plait_option kMatmulOperands = choice_option(
     "any|input_weight|gradient_weight|weight_gradient|input_gradient|gradient_input",
     "of a layer with a weight: what a and b are; a mark for later passes, which means "
     "nothing to kernels");
+inline constexpr plait_option kMatmulWide = bool_option(
+    "wide", "false",
+    "operands of f32 stay f32 where a lower precision is asked for; nothing to kernels");
 inline constexpr plait_option kMatmulTf32 =
     bool_option("tf32", "false", "a and b, of f32, are rounded to 10 bits of fraction when read");
 
-inline constexpr plait_option kMatmulAttrs[] = {kMatmulTransposeA, kMatmulTransposeB, kMatmulBias};
+inline constexpr plait_option kMatmulAttrs[] = {kMatmulTransposeA, kMatmulTransposeB, kMatmulBias,
+                                                kMatmulWide};
 // What rewrites fold in behind the product; no program is written with them.
 inline constexpr plait_option kMatmulFolds[] = {kMatmulActivation, kMatmulAccumulate,
                                                 kMatmulSquares,    kResultType,

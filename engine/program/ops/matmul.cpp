@@ -17,6 +17,8 @@ struct Transposed {
   bool a, b;
 };
 
+bool stays_wide(const Op& op) { return op.attrs.integer("wide", 0) != 0; }
+
 bool has_bias(const Op& op) { return op.attrs.integer("bias", 0) != 0; }
 
 std::vector<plait_shape> infer(const InferContext& c) {
@@ -29,10 +31,11 @@ void vjp(VjpContext& u) {
   Graph& g = u.g;
   const Transposed t(u.op);
   const ValueId a = u.op.in[0], b = u.op.in[1], d = u.d_out[0];
-  const bool marked = is_marked(u.op);
+  const bool marked = is_marked(u.op), wide = stays_wide(u.op);
   auto mm = [&](ValueId x, bool tx, ValueId y, bool ty, ProductOf operands) {
     Attrs attrs{attr("transpose_a", tx), attr("transpose_b", ty)};
     if (marked) attrs.set(mark(operands));
+    if (wide) attrs.set(attr("wide", true));
     return g.apply1("matmul", {x, y}, std::move(attrs));
   };
   if (u.wanted[0])
@@ -152,6 +155,7 @@ std::span<const OpDef> matmul_ops() {
        .takes_mark = true,
        .folds = kFoldBias | kFoldActivation | kFoldAccumulate | kFoldSquares,
        .precision = PrecisionClass::kLow,
+       .stays_wide = stays_wide,
        .typed_operands = 2,
        .writes_any_float = true,
        .takes_tf32 = true,

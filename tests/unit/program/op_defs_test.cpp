@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(
     Fixture, "a transposition that is misspelt, a choice that is none, a number out of bounds") {
   CHECK(refusal(*ops.find("matmul"), {attr("transpose_B", true)}) ==
         "[model.fc1] matmul: has no attribute 'transpose_B' (did you mean 'transpose_b'?); it "
-        "takes transpose_a, transpose_b, bias");
+        "takes transpose_a, transpose_b, bias, wide");
   CHECK(refusal(*ops.find("reduce"), {attr("axes", Dims{0}), attr("kind", std::string("mean"))}) ==
         "[model.fc1] reduce: kind 'mean' is none of sum, max, sum_squares");
   CHECK(refusal(*ops.find("cross_entropy"), {attr("label_smoothing", 1.0)}) ==
@@ -99,7 +99,7 @@ TEST_CASE_FIXTURE(Fixture, "what passes fold in is not for whoever writes a prog
   const OpDef& matmul = *ops.find("matmul");
   CHECK_THROWS_WITH_AS(
       check_audience(matmul, {attr("activation", std::string("relu"))}, "[m] f:"),
-      "[m] f: has no attribute 'activation'; it takes transpose_a, transpose_b, bias", Error);
+      "[m] f: has no attribute 'activation'; it takes transpose_a, transpose_b, bias, wide", Error);
   CHECK_THROWS_AS(check_audience(*ops.find("collective_start"), {}, "[m] f:"), Error);
   check_audience(matmul, {attr("bias", true)}, "[m] f:");
 }
