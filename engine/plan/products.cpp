@@ -37,6 +37,14 @@ void warn_products(const Plan& plan, Log* log) {
     return std::any_of(p.calls.begin(), p.calls.end(),
                        [](const KernelCall& c) { return c.kernel && can_tune(*c.kernel); });
   });
+  const auto whole = std::count_if(
+      plan.parameters.begin(), plan.parameters.end(),
+      [](const Parameter& one) { return one.frozen && one.shape.ndim == 3 && one.format.empty(); });
+  if (!plan.precision.frozen_format.empty() && whole > 0)
+    log->warn(origin_of(plan.experiment, "precision.frozen").text() + ": precision.frozen = \"" +
+              plan.precision.frozen_format + "\" keeps matrices so; " + std::to_string(whole) +
+              " weights of three dimensions, as those of experts, stay in the type of "
+              "precision.compute");
   if (plan.experiment.precision.tune && !tunes)
     warn("precision.tune", "no kernel of device '" + plan.device + "' has several algorithms");
 }

@@ -246,6 +246,31 @@ length = 8
         self.assertEqual(shapes, {"q": (36, 16), "k": (36, 16), "v": (36, 16), "out": (16, 36)})
         self.assertIn("parameter 'model.h.attn.q.weight' (and 3 more) is replicated: 4 tensor ranks do not divide its 6 units of 6 along dimension 0", err)
 
+    def test_experts(self):
+        """Each tensor rank has some of the experts; their rows are summed where they return to their tokens, and never gathered."""
+        model = ('layers = [{type = "decoder_block", name = "h", heads = 4, ffn = 24, mlp = "swiglu", parallel = "heads", OPTIONS}, '
+                 '{type = "flatten"}, {type = "linear", out = 3}]')
+
+        def write(options):
+            toml = re.sub("layers = .*", model.replace("OPTIONS", options), TINY, count=1)
+            self.write("e.toml", toml.replace("shape = [8]", "shape = [5, 16]"))
+
+        write("experts = 8")
+        plan = self.expect(0, "plan", "e.toml", "topology.tensor=4", "--ir=forward_backward").out
+        shapes = {name: tuple(map(int, rows.split(", "))) for rows, name in
+                  re.findall(r'f32 \(([\d, ]+)\) .*= persistent "model.h.mlp.(\w+).weight"', plan)}
+        self.assertEqual(shapes, {"router": (8, 16), "gate": (2, 24, 16), "up": (2, 24, 16), "down": (2, 16, 24)})
+        self.assertNotIn("all_gather", plan)
+        self.assertEqual(len(re.findall("grouped_matmul\\(", plan)), 6)
+        self.assertEqual(len(re.findall("grouped_matmul_grad\\(", plan)), 3)
+        for options, error in {
+            "experts = 2, top_k = 3": "top_k = 3 of experts = 2, expected at most as many; set at",
+            "experts = 2, mlp_bias = true": "experts have no biases, found mlp_bias = true; leave it out",
+            "experts = -1": "experts",
+        }.items():
+            write(options)
+            self.assertIn(error, self.expect(2, "plan", "e.toml").err)
+
     def test_entry_points(self):
         """What a session can run: a row each for a person, all launches as a record."""
         plan = self.plan("batch.accumulation=3", "batch.global=12")

@@ -58,6 +58,14 @@ def longrope(original):
 # Samples of 24 tokens, the longest that have short factors, and the shortest that have long ones.
 BY_LENGTH = {"phi3_short": longrope(24), "phi3_long": longrope(23)}
 
+# Four experts, of which each token has two; two of the families make the weights of the two add up to 1.
+EXPERTS = {
+    "mixtral": (transformers.MixtralConfig, BASE | dict(num_local_experts=4, num_experts_per_tok=2)),
+    "qwen3_moe": (transformers.Qwen3MoeConfig, BASE | dict(
+        head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True)),
+    "olmoe": (transformers.OlmoeConfig, BASE | dict(num_key_value_heads=4, num_experts=4, num_experts_per_tok=2)),
+}
+
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)
 SCALINGS = {  # name: (parameters, tokens of a sample)
     "none": (None, 64),
@@ -84,9 +92,9 @@ def scalings():
 
 
 def model_of(family):
-    kind, values = (FAMILIES | BY_LENGTH)[family]
+    kind, values = (FAMILIES | BY_LENGTH | EXPERTS)[family]
     config = kind(**values)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     generator = torch.Generator().manual_seed(1234)
     for name, p in sorted(model.named_parameters()):
@@ -118,6 +126,9 @@ def plait_names(family, config, name, t):
         return [(top[name], t)]
     _, index, rest = name.split(".", 2)
     module, kind = rest.rsplit(".", 1)
+    if module == "mlp.experts":  # (experts, rows, columns)
+        names = ("gate", "up") if kind == "gate_up_proj" else ("down",)
+        return [(f"h{index}.mlp.{n}.weight", part) for n, part in zip(names, t.chunk(len(names), 1))]
     if module.endswith("c_attn") or module.endswith("c_proj") or module.endswith("c_fc"):
         t = t.T if t.dim() == 2 else t  # Conv1D stores (in, out)
     d = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -135,6 +146,7 @@ def plait_names(family, config, name, t):
            "post_feedforward_layernorm": "mlp_post_norm"}
     one |= {f"self_attn.{c}_proj": f"attn.{c}" for c in "qkv"} | {f"self_attn.{c}_norm": f"attn.{c}_norm" for c in "qk"}
     one |= {f"mlp.{c}_proj": f"mlp.{c}" for c in ("gate", "up", "down")}
+    one["mlp.gate"] = "mlp.router"
     norm = one[module].endswith("norm")
     return [(f"h{index}.{one[module]}.{'gain' if norm and kind == 'weight' else kind}", t)]
 
@@ -146,7 +158,7 @@ def make():
     for name, (frequency, amplitude) in scalings():
         tensors[f"rope.{name}/frequency"] = frequency.float()
         tensors[f"rope.{name}/amplitude"] = torch.tensor(amplitude, dtype=torch.float64)
-    for family in FAMILIES | BY_LENGTH:
+    for family in FAMILIES | BY_LENGTH | EXPERTS:
         model, config = model_of(family)
         out = model(input_ids=ids, labels=labels)
         out.loss.backward()

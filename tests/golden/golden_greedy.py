@@ -18,12 +18,12 @@ import sys
 
 import torch
 import transformers
-from golden_families import BY_LENGTH, FAMILIES, model_of
+from golden_families import BY_LENGTH, EXPERTS, FAMILIES, model_of
 
 FOLDER = pathlib.Path(__file__).parent
 LENGTH, VOCABULARY = 64, 96
 SEEDS = dict(gpt2=6, llama=20, mistral=35, qwen2=11, qwen3=14, gemma2=37, gemma3=19, phi3=9, olmo2=30,
-             phi3_short=0, phi3_long=0)  # of 8 ids
+             phi3_short=0, phi3_long=0, mixtral=16, qwen3_moe=8, olmoe=14)  # of 8 ids
 LEAST = 0.01
 
 
@@ -56,7 +56,7 @@ def first_clear(model, n):
 
 def greedy():
     made = {}
-    for family in FAMILIES | BY_LENGTH:
+    for family in FAMILIES | BY_LENGTH | EXPERTS:
         model, _ = model_of(family)
         made[family] = [continuation(model, 8, SEEDS[family]), first_clear(model, 1), first_clear(model, 40)]
         assert all(c["margin"] >= LEAST for c in made[family]), family

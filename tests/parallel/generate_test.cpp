@@ -108,6 +108,25 @@ TEST_SUITE("generate") {
     }
   }
 
+  TEST_CASE("experts: tensor ranks and replicas generate what one rank does") {
+    const Folder folder;
+    const JobSpec job_spec{
+        experts_model(folder), {"precision.compute=f64", "batch.eval=8"}, {}, {}};
+    for (const char* device : {"cpu", "reference"}) {
+      const Outcome one = generated(job_spec, {1, 1, 1}, device);
+      REQUIRE(one.losses.size() == 20);
+      for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 1, 4}, Layout{1, 2, 1, 3}}) {
+        CAPTURE(device);
+        CAPTURE(layout.text());
+        const Outcome many = generated(job_spec, layout, device);
+        CHECK(many.losses == one.losses);
+        REQUIRE(many.norms.size() == one.norms.size());
+        for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
+          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+      }
+    }
+  }
+
   // Parts along columns are multiples of 32 of them, so that all ranks have the whole's numbers.
   TEST_CASE("int8 weights: tensor ranks and replicas generate what one rank does") {
     const Folder folder;

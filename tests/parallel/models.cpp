@@ -292,6 +292,25 @@ layers = [
 )" + kNextId;
 }
 
+std::string experts_model(const Folder& folder) {
+  const std::string shared = R"(heads = 4, std = 0.2, parallel = "heads", )"
+                             R"(type = "decoder_block", rope = "half", norm = "rms_norm")";
+  return begin(3, sequences(folder, 13, 17)) + R"(
+[model]
+layers = [
+  {type = "embedding", name = "ids", vocabulary = 13, width = 16, std = 0.3},
+  {name = "h", experts = 5, mlp = "swiglu", ffn = 12, dropout = 0.1, )" +
+         shared + R"(},
+  {name = "g", repeat = 2, experts = 4, top_k = 1, norm_top_k = false, ffn = 10, )" +
+         shared + R"(},
+  {name = "f", experts = 2, mlp = "geglu", ffn = 8, )" +
+         shared + R"(},
+  {type = "rms_norm"},
+  {type = "linear", name = "head", out = 13, bias = false, parallel = "column"},
+]
+)" + kNextId;
+}
+
 namespace {
 
 // Texts of the small language models below. Two ids decide the next one, which is the label, but

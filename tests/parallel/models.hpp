@@ -31,6 +31,8 @@ std::string vocabulary_model(const Folder& folder, int vocabulary);
 // Three decoder blocks: learned positions and a window, then rotary ones with fewer key heads than
 // query heads; dropout of weights and results.
 std::string transformer_model(const Folder& folder);
+// Three blocks with experts: gated, more than ranks divide; one of a token, without a gate; all.
+std::string experts_model(const Folder& folder);
 // Small language models, each with a recipe as such models are trained by. Three blocks with rotary
 // positions, gated MLPs and two query heads per key head, as in Llama.
 std::string llama_model(const Folder& folder);

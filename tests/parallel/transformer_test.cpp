@@ -66,6 +66,26 @@ TEST_SUITE("transformer") {
     }
   }
 
+  TEST_CASE("experts: the losses of one rank, on every kind of layout") {
+    const Folder folder;
+    for (const char* device : {"cpu", "reference"}) {
+      const JobSpec job_spec = in_f64(experts_model(folder), device);
+      const Outcome expected = alone(job_spec, kSteps);
+      for (const Layout& layout :
+           {Layout{1, 1, 2}, Layout{1, 1, 4}, in_sequence({1, 1, 2}),
+            in_sequence({1, 1, 4, 0, "1f1b", 1, 4, "cheap"}),
+            Layout{1, 2, 1, 3, "1f1b", 1, 4, "cheap"}, Layout{1, 2, 2, 1},
+            Layout{2, 1, 1, 0, "zero_bubble", 1, 4, "cheap"},
+            Layout{2, 1, 2, 0, "1f1b", 1, 4, "layer"}, Layout{2, 1, 2, 0, "zero_bubble", 1, 2},
+            in_sequence({2, 2, 2, 2, "1f1b", 1, 4, "cheap"}),
+            Layout{1, 1, 1, 0, "1f1b", 1, 2, "layer"}}) {
+        CAPTURE(device);
+        CAPTURE(layout.text());
+        check_same(run(on(job_spec, layout), layout.ranks(), train(kSteps)), expected, kStrict);
+      }
+    }
+  }
+
   TEST_CASE("eight tensor ranks do not divide four heads: they gather, the losses stay") {
     const Folder folder;
     const JobSpec job_spec = in_f64(transformer_model(folder), "cpu");

@@ -18,8 +18,8 @@ inline constexpr plait_option kShared[] = {
     opt_bool("bias", "false", "all biases; each kind has an option of its own, too"),
     below(at_least(opt_real("dropout", "0", "probability that a result becomes 0"), 0), 1),
     opt_choice("parallel", "\"none\"", "none|heads",
-               "tensor parallelism: heads shards the attention by heads and the MLP by its inner "
-               "width"),
+               "tensor parallelism: heads shards the attention by heads, the MLP by its inner "
+               "width, and experts by their number"),
 };
 
 inline constexpr plait_option kAttention[] = {
@@ -77,6 +77,17 @@ inline constexpr plait_option kMlp[] = {
     opt_bool("mlp_bias", "false", "biases of the products"),
 };
 
+inline constexpr plait_option kExperts[] = {
+    at_least(opt_int("experts", "0",
+                     "MLPs of which a router chooses `top_k` for each token, by the softmax of "
+                     "x.Wrouter; `ffn` and `mlp` say what each is, without biases. 0: one MLP"),
+             0),
+    at_least(opt_int("top_k", "2", "experts of a token"), 1),
+    opt_bool("norm_top_k", "true",
+             "the weights of a token's experts add up to 1; false: they are their probabilities "
+             "among all"),
+};
+
 inline constexpr plait_option kBlock[] = {
     opt_choice("norm", "\"layer_norm\"", "layer_norm|rms_norm", "kind of the norms"),
     opt_choice("norm_at", "\"pre\"", "pre|post|both",
@@ -97,7 +108,8 @@ constexpr auto join(const plait_option (&... tables)[N]) {
 
 inline constexpr auto kAttentionLayer = join(kAttention, kRope, functions::kNorm, kShared);
 inline constexpr auto kMlpLayer = join(kMlp, kShared);
+inline constexpr auto kExpertsLayer = join(kExperts, kMlp, kShared);
 inline constexpr auto kDecoderBlock =
-    join(kBlock, kAttention, kRope, kMlp, functions::kNorm, kShared);
+    join(kBlock, kAttention, kRope, kMlp, kExperts, functions::kNorm, kShared);
 
 }  // namespace plait::transformer

@@ -38,7 +38,20 @@ Value product(const Builder& b, Value x, const std::string& name, int64_t out, b
 // Attention with products before and after it. x (B,T,C) -> (B,T,C). prefix: of parameters, "" or
 // "attn.".
 Value attention(const Builder& b, const Options& o, Value x, const std::string& prefix);
+// Activations and gates of MLPs.
+struct MlpKind {
+  std::string_view name;
+  Value (*activation)(Value);
+  bool gated;
+};
+// Of the option `mlp`.
+const MlpKind& mlp_kind(const Builder& b, const Options& o, const char* layer);
+// Of the option `ffn`.
+int64_t inner_width(const Options& o, int64_t width);
+
 // x (B,T,C) -> (B,T,C), through F.
 Value mlp(const Builder& b, const Options& o, Value x, const std::string& prefix);
+// The same through some of E experts, each an MLP.
+Value experts(const Builder& b, const Options& o, Value x, const std::string& prefix);
 
 }  // namespace plait::transformer

@@ -1,7 +1,8 @@
-// layer-transformer: attention, MLP, the block of both, learned positions, a soft cap.
-#include "plugins/support/functions.hpp"
+// layer-transformer: attention, MLP, experts, the block of attention and one of these, learned
+// positions, a soft cap.
 #include "plugins/layers/transformer/options.hpp"
 #include "plugins/layers/transformer/parts.hpp"
+#include "plugins/support/functions.hpp"
 
 namespace plait::transformer {
 namespace {
@@ -10,6 +11,7 @@ using In = std::span<const Value>;
 
 Value build_attention(Builder& b, const Options& o, In in) { return attention(b, o, in[0], ""); }
 Value build_mlp(Builder& b, const Options& o, In in) { return mlp(b, o, in[0], ""); }
+Value build_experts(Builder& b, const Options& o, In in) { return experts(b, o, in[0], ""); }
 
 // norm_at "pre":  x + A(norm(x)), then x + M(norm(x))
 //         "post": x + norm(A(x)), then x + norm(M(x))
@@ -26,7 +28,7 @@ Value build_decoder_block(Builder& b, const Options& o, In in) {
     if (behind) y = norm(y, name + "_post_norm.");
     return x + y;
   };
-  return add(add(in[0], "attn", attention), "mlp", mlp);
+  return add(add(in[0], "attn", attention), "mlp", o.integer("experts") > 0 ? experts : mlp);
 }
 
 constexpr plait_option kPositions[] = {
@@ -63,17 +65,20 @@ Value build_softcap(Builder&, const Options& o, In in) {
 }  // namespace plait::transformer
 
 PLAIT_PLUGIN("layer-transformer", "0.1.0", "Apache-2.0",
-             "Attention, MLP, the transformer block, learned positions") {
+             "Attention, MLP, experts, the transformer block, learned positions") {
   using namespace plait;
   using namespace plait::transformer;
   static const plait_layer_item items[] = {
       layer<build_decoder_block>("decoder_block",
-                                 "attention and MLP, each with norms and added to its input",
+                                 "attention and MLP or experts, each with norms and added to its "
+                                 "input",
                                  kDecoderBlock),
       layer<build_attention>("attention", "multi-head attention between its products",
                              kAttentionLayer),
       layer<build_mlp>("mlp", "two products with an activation between them, gated or not",
                        kMlpLayer),
+      layer<build_experts>("experts", "MLPs of which a router chooses some for each token",
+                           kExpertsLayer),
       layer<build_positions>("positions", "adds a learned row for each position", kPositions),
       layer<build_softcap>("softcap", "c*tanh(x/c)", kSoftcap),
   };

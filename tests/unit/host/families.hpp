@@ -72,9 +72,24 @@ inline std::vector<Family> families_by_length() {
   }
   return all;
 }
+// Models of experts. In a lower precision a token may get other experts than in the library.
+inline std::vector<Family> families_of_experts() {
+  const auto family = [](const char* name, const std::string& options) {
+    return Family{name, "",
+                  R"({type = "decoder_block", name = "h", repeat = 2, mlp = "swiglu", heads = 4, )"
+                  R"(experts = 4, norm = "rms_norm", eps = 1e-4, rope = "half", )"
+                  R"(rope_theta = 500.0, )" +
+                      options + "},",
+                  R"({type = "rms_norm", name = "norm", eps = 1e-4},)", ""};
+  };
+  return {family("mixtral", "kv_heads = 2, ffn = 48"),
+          family("qwen3_moe", R"(kv_heads = 2, head_dim = 16, qk_norm = "head", ffn = 24)"),
+          family("olmoe", R"(qk_norm = "all", ffn = 48, norm_top_k = false)")};
+}
 inline std::vector<Family> all_families() {
   std::vector<Family> all = families();
-  for (Family& each : families_by_length()) all.push_back(std::move(each));
+  for (const std::vector<Family>& more : {families_by_length(), families_of_experts()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
