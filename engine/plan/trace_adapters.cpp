@@ -23,12 +23,15 @@ ValueId Tracer::adapt_result(const config::ModelConfig& model, const config::Lay
   const Parameter* weight = parameter_behind(layer, op.in[use->weight]);
   if (!weight) return result;
   plait_peft_target target{};
-  target.what = use->is_table ? PLAIT_PEFT_LOOKUP : PLAIT_PEFT_PRODUCT;
+  target.what = use->is_table ? PLAIT_PEFT_LOOKUP
+                : use->groups ? PLAIT_PEFT_GROUPED
+                              : PLAIT_PEFT_PRODUCT;
   target.out_in = use->out_in;
   target.input = op.in[use->input];
   target.output = result;
   target.weight = op.in[use->weight];
   target.bias = use->bias ? op.in[use->bias] : 0;
+  target.groups = use->groups ? op.in[use->groups] : 0;
   target.shard_unit = weight->shard_unit;
   target.shard_dim = weight->shard_dim;
   const Parameter* bias = target.bias ? parameter_behind(layer, target.bias) : nullptr;

@@ -149,6 +149,15 @@ bool Tracer::is_shared(ValueId v) {
 
 void Tracer::check_by_sample(const config::ModelConfig& model, const AdapterGroup& all,
                              const plait_peft_target& target) {
+  if (target.groups) {
+    error_site_ = {all[0]->origin, all[0]->path};
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[plan] '" + std::string(target.name) +
+             "' multiplies rows of all samples, sorted into groups: with adapter_field an adapter "
+             "cannot change it; add '" +
+             target.name + "' to `exclude` of '" + all[0]->name + "', or leave adapter_field of " +
+             model.path + " out");
+  }
   for (const ValueId v : {target.input, target.output}) {
     const plait_shape& s = graph_->shape(v);
     if (!is_shared(v) && s.ndim > 0 && s.dims[0] == feed_.batch) continue;

@@ -149,7 +149,8 @@ void read_peft(ItemHead& head) {
   const auto& item = sized<plait_peft_item>(head, kPeftV1);
   common(head, item);
   need(head, {PLAIT_FUNCTION(wrap)});
-  constexpr uint32_t kAll = PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP | PLAIT_PEFT_LAYER;
+  constexpr uint32_t kAll =
+      PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP | PLAIT_PEFT_LAYER | PLAIT_PEFT_GROUPED;
   if (item.targets == 0 || (item.targets & ~kAll) != 0)
     malformed(head, strf("has the targets 0x%x, expected a sum of PLAIT_PEFT_*", item.targets));
 }

@@ -104,6 +104,16 @@ match = ["model.ids.weight", "model.head.weight"]
 rank = 2
 )";
 
+// Of the matrices of experts, and of their router.
+constexpr char kOfExperts[] = R"(
+[[model.adapters]]
+type = "lora"
+match = ["*.attn.out.weight", "*.mlp.*.weight"]
+rank = 3
+alpha = 6
+dropout = 0.1
+)";
+
 // Of an adapter, and trained: VeRA's matrices stay as they are drawn, and PiSSA's initial factors.
 bool is_adapter(const std::string& parameter) {
   for (const char* name :
@@ -253,6 +263,37 @@ TEST_SUITE("adapters") {
     check_merges(toml, {"precision.compute=bf16", "precision.frozen=compute"}, 2e-2, some);
     check_merges(toml, {"precision.compute=bf16", "precision.master=false"}, 2e-2, some);
     check_merges(toml, {"precision.compute=f64"}, 1e-12, all);
+  }
+  TEST_CASE("of experts, each with a change of its own; merged, and taken back") {
+    const Folder folder;
+    const std::string toml = experts_model(folder) + kOfExperts;
+    const std::vector<Layout> some{{},
+                                   {1, 1, 2},
+                                   {1, 2, 1, 3, "1f1b", 1, 4, "cheap"},
+                                   {2, 1, 2, 0, "1f1b", 1, 4, "layer"},
+                                   {1, 2, 2, 1, "1f1b", 1, 4}};
+    const JobSpec job_spec{toml, {"batch.eval=8", "precision.compute=f64"}, {}, {}};
+    const Outcome expected = alone(job_spec, 6);
+    check_frozen(expected);
+    for (const Layout& layout : some) {
+      CAPTURE(layout.text());
+      const auto got = run(on(job_spec, layout), layout.ranks(), train(6));
+      for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+      CHECK(got[0].initial == expected.initial);
+      check_metrics(got[0], expected, 1e-10);
+      check_frozen(got[0]);
+    }
+    check_merges(toml, {"precision.compute=f64"}, 1e-12, some);
+    check_merges(toml, {"precision.compute=bf16"}, 2e-2, {{}, {1, 1, 2}});
+    // A row of an expert is of no sample whose adapter it could take.
+    const auto refused = run({toml,
+                              {"batch.eval=8", "model.adapter_field=label",
+                               "model.adapters[0].match=[\"*.mlp.up.weight\"]"},
+                              {},
+                              {}},
+                             1, train(1));
+    CHECK(refused[0].error.find("multiplies rows of all samples, sorted into groups") !=
+          std::string::npos);
   }
   TEST_CASE("merged into weights of 4 bits, and taken back to the bit") {
     const Folder folder;

@@ -22,9 +22,9 @@ Merged merge(Builder& b, const Options& o, const PeftTarget& t, Merged m) {
 }  // namespace
 
 PLAIT_PLUGIN("peft-lora", "0.1.0", "Apache-2.0", "Low-rank changes of weights") {
-  static const auto lora =
-      peft<wrap, merge>("lora", "adds a product of two small matrices to a weight",
-                        PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP, low_rank::kOptions);
+  static const auto lora = peft<wrap, merge>(
+      "lora", "adds a product of two small matrices to a weight",
+      PLAIT_PEFT_PRODUCT | PLAIT_PEFT_LOOKUP | PLAIT_PEFT_GROUPED, low_rank::kOptions);
   static const auto dora = dora::item();
   static const auto pissa = pissa::item();
   host.add(lora);

@@ -3,6 +3,7 @@
 
 #include <plait/plugin.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -58,7 +59,8 @@ inline double scale_of(const Options& o, const PeftTarget& t) {
   return alpha / (o.flag("rslora") ? std::sqrt(rank) : rank);
 }
 
-// The factors of a change. Of a product: a (r,I), b (O,r), the change of W is b·a. Of a table
+// The factors of a change. Of a product: a (r,I), b (O,r), the change of W is b·a; of a grouped
+// product a (E,r,I), b (E,O,r), each matrix has a change of its own. Of a table
 // (V,C): a (V,r), b (C,r), the change is a·bᵀ; there a starts at 0 and b does not, so that rows
 // which no sample names stay.
 struct Factors {
@@ -76,6 +78,17 @@ inline Factors factors(const Builder& b, const Options& o, const PeftTarget& t) 
   const double bound = 1 / std::sqrt(static_cast<double>(in));
   const Init start = o.text("init") == "gaussian" ? Init::normal(0, 1 / static_cast<double>(rank))
                                                   : Init::uniform(-bound, bound);
+  if (t.is_grouped()) {
+    // Ranks have the changes of the matrices that they have; else a is cut along the inputs, or b
+    // along the outputs.
+    const auto shard = [&](uint32_t dim, int32_t own) {
+      return std::max(t.shard_along(0, 0), t.shard_along(dim, own));
+    };
+    const int64_t groups = weight.dims[0];
+    return {b.parameter("a", Shape({groups, rank, in}), start, shard(t.in_dim(), 2), t.shard_unit),
+            b.parameter("b", Shape({groups, out, rank}), Init::constant(0), shard(t.out_dim(), 1),
+                        t.shard_unit)};
+  }
   return {b.parameter("a", Shape({rank, in}), start, t.shard_along(t.in_dim(), 1), t.shard_unit),
           b.parameter("b", Shape({out, rank}), Init::constant(0), t.shard_along(t.out_dim(), 0),
                       t.shard_unit)};
@@ -86,7 +99,7 @@ inline Value change(const Builder& b, const Options& o, const PeftTarget& t, con
   Value product;
   if (t.what == PLAIT_PEFT_LOOKUP)
     product = b.op("matmul", {f.a, f.b}, {attr("transpose_b", true)});
-  else if (t.out_in)
+  else if (t.out_in)  // also of each matrix of a grouped product
     product = b.op("matmul", {f.b, f.a});
   else
     product = b.op("matmul", {f.a, f.b}, {attr("transpose_a", true), attr("transpose_b", true)});
@@ -96,10 +109,13 @@ inline Value change(const Builder& b, const Options& o, const PeftTarget& t, con
 // What it adds to the output for these inputs x, rows of a table or numbers: scale · (x·aᵀ)·bᵀ.
 inline Value added(const Builder& b, const Options& o, const PeftTarget& t, const Factors& f,
                    Value x) {
-  const Value inner = t.what == PLAIT_PEFT_LOOKUP
-                          ? b.op("gather", {f.a, x})
-                          : b.op("matmul", {x, f.a}, {attr("transpose_b", true)});
-  return b.op("matmul", {inner, f.b}, {attr("transpose_b", true)}) * scale_of(o, t);
+  const auto times = [&](Value rows, Value factor) {
+    if (t.is_grouped())
+      return b.op("grouped_matmul", {rows, factor, t.groups}, {attr("transpose_b", true)});
+    return b.op("matmul", {rows, factor}, {attr("transpose_b", true)});
+  };
+  const Value inner = t.what == PLAIT_PEFT_LOOKUP ? b.op("gather", {f.a, x}) : times(x, f.a);
+  return times(inner, f.b) * scale_of(o, t);
 }
 
 }  // namespace plait::low_rank

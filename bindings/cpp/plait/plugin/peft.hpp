@@ -21,10 +21,13 @@ struct PeftTarget {
   int32_t shard_dim = -1;
   int64_t shard_unit = 1;
   uint32_t n_targets = 0;  // of the adapter, for terms of the loss; see plait_peft_target
+  Value groups;            // of a grouped product: where the rows of each group begin
   bool has_bias() const { return bias.id != 0; }
-  // The dimension of a product's weight that runs along its outputs, and the other one.
-  uint32_t out_dim() const { return out_in ? 0 : 1; }
-  uint32_t in_dim() const { return out_in ? 1 : 0; }
+  // Whether the weight is a matrix for each group of rows, along its first dimension.
+  bool is_grouped() const { return what == PLAIT_PEFT_GROUPED; }
+  // The dimension of a product's weight that runs along its outputs, and that along its inputs.
+  uint32_t out_dim() const { return (is_grouped() ? 1 : 0) + (out_in ? 0 : 1); }
+  uint32_t in_dim() const { return (is_grouped() ? 1 : 0) + (out_in ? 1 : 0); }
   // How tensor parallelism may shard a parameter whose dimension `own` runs along dimension
   // `weight_dim` of the weight: `own` or -1.
   int32_t shard_along(uint32_t weight_dim, int32_t own) const {
@@ -68,8 +71,8 @@ inline PeftUpdate update_of(plait_builder* b, const plait_peft_update& u) {
           u.total_steps, u.n_targets,      {b, u.scores},   {b, u.all_scores}};
 }
 inline PeftTarget target_of(plait_builder* b, const plait_peft_target& t) {
-  return {t.name,        t.what,      t.out_in != 0, {b, t.input}, {b, t.output},
-          {b, t.weight}, {b, t.bias}, t.shard_dim,   t.shard_unit, t.n_targets};
+  return {t.name,      t.what,      t.out_in != 0, {b, t.input}, {b, t.output}, {b, t.weight},
+          {b, t.bias}, t.shard_dim, t.shard_unit,  t.n_targets,  {b, t.groups}};
 }
 }  // namespace detail
 
