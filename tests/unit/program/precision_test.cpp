@@ -237,3 +237,28 @@ TEST_CASE_FIXTURE(Fixture, "rows of a table of 16 bits are widened, not the tabl
   )" + others);
   CHECK_FALSE(find_fault(g));
 }
+
+TEST_CASE_FIXTURE(Fixture, "experts are low, their router and the weights of their sum are f32") {
+  check(R"(
+    %1 f32 (4, 6) at 0:0 = persistent "x"
+    %2 f32 (3, 6) at 1:0 grad = persistent "router"
+    %3 f32 (3, 6, 6) at 1:128 grad = persistent "w"
+    %4 f32 (4, 3) grad = matmul(%1, %2) {transpose_b: true, wide: true} @m
+    %5 f32 (4, 2) grad, %6 i32 (4, 2) = top_k(%4) {k: 2} @m
+    %7 f32 (8, 6), %8 i32 (4, 2), %9 i32 (4) = group_rows(%1, %6) {groups: 3} @m
+    %10 f32 (8, 6) grad = grouped_matmul(%7, %3, %9) @m
+    %11 f32 (4, 6) grad = ungroup_rows(%10, %5, %8) @m
+  )",
+        R"(
+    %1 f32 (4, 6) at 0:0 = persistent "x"
+    %2 f32 (3, 6) at 1:0 grad = persistent "router"
+    %3 f32 (3, 6, 6) at 1:128 grad = persistent "w"
+    %4 f32 (4, 3) grad = matmul(%1, %2) {transpose_b: true, wide: true} @m
+    %5 f32 (4, 2) grad, %6 i32 (4, 2) = top_k(%4) {k: 2} @m
+    %12 bf16 (4, 6) = map(%1) [copy(x0)] @m
+    %7 bf16 (8, 6), %8 i32 (4, 2), %9 i32 (4) = group_rows(%12, %6) {groups: 3} @m
+    %13 bf16 (3, 6, 6) grad = map(%3) [copy(x0)] @m
+    %10 bf16 (8, 6) grad = grouped_matmul(%7, %13, %9) @m
+    %11 bf16 (4, 6) grad = ungroup_rows(%10, %5, %8) @m
+  )");
+}

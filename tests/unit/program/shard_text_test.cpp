@@ -185,3 +185,84 @@ TEST_CASE_FIXTURE(Fixture,
          true);
   CHECK(collectives == std::vector<std::string>{"a summed, in shards", "c gathered", "c gathered"});
 }
+
+TEST_CASE_FIXTURE(Fixture, "experts: each rank computes the rows of its own, and one sum follows") {
+  shards(R"(
+    %1 f32 (4, 6) at 0:0 = persistent "x"
+    %2 i32 (4, 2) at 0:128 = persistent "index"
+    %3 f32 (4, 2) at 0:256 = persistent "weights"
+    %4 f32 (3, 5, 6) at 1:0 = persistent "up"
+    %5 f32 (3, 6, 5) at 1:512 = persistent "down"
+    %6 f32 (8, 6), %7 i32 (4, 2), %8 i32 (4) = group_rows(%1, %2) {groups: 3} @m
+    %9 f32 (8, 5) = grouped_matmul(%6, %4, %8) {transpose_b: true} @m
+    %10 f32 (8, 5) = map(%9) [x0 * sigmoid(x0)] @m
+    %11 f32 (8, 6) = grouped_matmul(%10, %5, %8) {transpose_b: true} @m
+    %12 f32 (4, 6) = ungroup_rows(%11, %3, %7) @m
+  )",
+         {{4, 0}, {5, 0}}, 12, R"(
+    %1 f32 (4, 6) at 0:0 = persistent "x"
+    %2 i32 (4, 2) at 0:128 = persistent "index"
+    %3 f32 (4, 2) at 0:256 = persistent "weights"
+    %4 f32 (2, 5, 6) at 1:0 = persistent "up"
+    %5 f32 (2, 6, 5) at 1:512 = persistent "down"
+    %6 f32 (8, 6), %7 i32 (4, 2), %8 i32 (4) = group_rows(%1, %2) {groups: 3} @m
+    %9 f32 (8, 5) = grouped_matmul(%6, %4, %8) {transpose_b: true, first: 2} @m
+    %10 f32 (8, 5) = map(%9) [x0 * sigmoid(x0)] @m
+    %11 f32 (8, 6) = grouped_matmul(%10, %5, %8) {transpose_b: true, first: 2} @m
+    %12 f32 (4, 6) = ungroup_rows(%11, %3, %7) @m
+    %13 f32 (4, 6) in %12 = collective_start(%12) {kind: 2, ranks: 2, id: 0} @m
+    %14 f32 (4, 6) in %13 = collective_done(%13) {id: 0} @m
+  )");
+  CHECK(collectives == std::vector<std::string>{"m summed"});
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "rows of experts that are not 0 elsewhere become so before they add up") {
+  shards(R"(
+    %1 f32 (8, 6) at 0:0 = persistent "rows"
+    %2 i32 (4) at 0:256 = persistent "offsets"
+    %3 i32 (4, 2) at 0:384 = persistent "place"
+    %4 f32 (3, 6, 6) at 1:0 = persistent "w"
+    %5 f32 (8, 6) = grouped_matmul(%1, %4, %2) @m
+    %6 f32 (8, 6) = map(%5) [exp(x0)] @m
+    %7 f32 (4, 6) = ungroup_rows(%6, %3) @m
+  )",
+         {{4, 0}}, 7, R"(
+    %1 f32 (8, 6) at 0:0 = persistent "rows"
+    %2 i32 (4) at 0:256 = persistent "offsets"
+    %3 i32 (4, 2) at 0:384 = persistent "place"
+    %4 f32 (2, 6, 6) at 1:0 = persistent "w"
+    %5 f32 (8, 6) = grouped_matmul(%1, %4, %2) {first: 2} @m
+    %6 f32 (8, 6) = map(%5) [exp(x0)] @m
+    %7 f32 (8, 1) = map() [1.0] @m
+    %8 f32 (2, 1, 1) = map() [1.0] @m
+    %9 f32 (8, 1) = grouped_matmul(%7, %8, %2) {first: 2} @m
+    %10 f32 () = map() [0.0] @m
+    %11 f32 (8, 6) = map(%9, %6, %10) [select(x0, x1, x2)] @m
+    %12 f32 (4, 6) = ungroup_rows(%11, %3) @m
+    %13 f32 (4, 6) in %12 = collective_start(%12) {kind: 2, ranks: 2, id: 0} @m
+    %14 f32 (4, 6) in %13 = collective_done(%13) {id: 0} @m
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "gradients of experts: of the rank's own, from rows that stay there") {
+  shards(R"(
+    %1 f32 (8, 6) at 0:0 = persistent "rows"
+    %2 i32 (4) at 0:256 = persistent "offsets"
+    %3 f32 (8, 5) at 0:512 = persistent "d"
+    %4 f32 (3, 6, 5) at 1:0 = persistent "w"
+    %5 f32 (8, 6) = grouped_matmul(%3, %4, %2) {transpose_b: true} @m
+    %6 f32 (3, 6, 6) = grouped_matmul_grad(%1, %5, %2) @m
+  )",
+         {{4, 0}}, 6, R"(
+    %1 f32 (8, 6) at 0:0 = persistent "rows"
+    %2 i32 (4) at 0:256 = persistent "offsets"
+    %3 f32 (8, 5) at 0:512 = persistent "d"
+    %4 f32 (2, 6, 5) at 1:0 = persistent "w"
+    %5 f32 (8, 6) = grouped_matmul(%3, %4, %2) {transpose_b: true, first: 2} @m
+    %6 f32 (2, 6, 6) = grouped_matmul_grad(%1, %5, %2) {first: 2, groups: 2} @m
+    %7 f32 (4, 6, 6) = collective_start(%6) {kind: 4, ranks: 2, id: 0} @m
+    %8 f32 (4, 6, 6) in %7 = collective_done(%7, %6) {id: 0} @m
+    %9 f32 (3, 6, 6) = slice(%8) {stop: 3} @m
+  )");
+}

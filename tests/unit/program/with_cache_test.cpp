@@ -197,3 +197,45 @@ TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
     CHECK(text.find(part) != std::string::npos);
   }
 }
+
+TEST_CASE_FIXTURE(Fixture, "tokens that experts compute: those of a launch are sorted alone") {
+  constants = {2, 4, 5};
+  read(kTokens + std::string(R"(
+  %4 f32 (3, 4, 4) at 1:128 = persistent "w"
+  %5 f32 (3, 4) at 1:512 = persistent "router"
+  %6 f32 (2, 8, 3) = matmul(%3, %5) {transpose_b: true} @m
+  %7 f32 (2, 8, 2), %8 i32 (2, 8, 2) = top_k(%6) {k: 2} @m
+  %9 f32 (32, 4), %10 i32 (2, 8, 2), %11 i32 (4) = group_rows(%3, %8) {groups: 3} @m
+  %12 f32 (32, 4) = grouped_matmul(%9, %4, %11) @m
+  %13 f32 (32, 4) = map(%12) [max(x0, 0.0)] @m
+  %14 f32 (2, 8, 4) = ungroup_rows(%13, %7, %10) @m
+)"));
+  rewrite(14, 1);
+  expect(R"(
+  %1 i32 (2, 1) at 5:0 = persistent "tokens"
+  %2 i32 (2, 1) at 5:64 = persistent "at"
+  %3 i32 (2, 1) at 5:128 = persistent "positions"
+  %4 i32 (2) at 5:192 = persistent "slot"
+  %5 f32 (6, 4) at 1:0 = persistent "embed"
+  %7 f32 (3, 4) at 1:512 = persistent "router"
+  %14 f32 (3, 4, 4) at 1:128 = persistent "w"
+  %6 f32 (2, 1, 4) = gather(%5, %1) @embed
+  %8 f32 (2, 1, 3) = matmul(%6, %7) {transpose_b: true} @m
+  %9 f32 (2, 1, 2), %10 i32 (2, 1, 2) = top_k(%8) {k: 2} @m
+  %11 f32 (4, 4), %12 i32 (2, 1, 2), %13 i32 (4) = group_rows(%6, %10) {groups: 3} @m
+  %15 f32 (4, 4) = grouped_matmul(%11, %14, %13) @m
+  %16 f32 (4, 4) = map(%15) [max(x0, 0.0)] @m
+  %17 f32 (2, 1, 4) = ungroup_rows(%16, %9, %12) @m
+)");
+}
+
+TEST_CASE_FIXTURE(Fixture, "what mixes the rows of experts cannot be generated token by token") {
+  constants = {2};
+  read(kTokens + std::string(R"(
+  %4 i32 (2, 8, 1) at 1:512 = persistent "index"
+  %5 f32 (16, 4), %6 i32 (2, 8, 1), %7 i32 (4) = group_rows(%3, %4) {groups: 3} @m
+  %8 f32 (2, 8, 4) = reshape(%5) {shape: [2, 8, 4]} @m
+)"));
+  constants.insert(4);
+  CHECK(refused(8).find("groups rows that are not those of tokens") != std::string::npos);
+}
