@@ -334,6 +334,77 @@ TEST_CASE("PiSSA starts as the principal part of each weight, and changes nothin
   }
 }
 
+namespace {
+
+// Singular values of a matrix of n columns, the greatest first: one-sided Jacobi rotations of its
+// rows.
+std::vector<double> singular_values(std::vector<double> w, size_t n) {
+  const size_t m = w.size() / n;
+  for (int sweep = 0; sweep < 20; ++sweep)
+    for (size_t i = 0; i < m; ++i)
+      for (size_t j = i + 1; j < m; ++j) {
+        double *a = &w[i * n], *b = &w[j * n], aa = 0, bb = 0, ab = 0;
+        for (size_t k = 0; k < n; ++k) aa += a[k] * a[k], bb += b[k] * b[k], ab += a[k] * b[k];
+        const double angle = 0.5 * std::atan2(2 * ab, aa - bb);
+        const double c = std::cos(angle), s = std::sin(angle);
+        for (size_t k = 0; k < n; ++k) {
+          const double x = a[k], y = b[k];
+          a[k] = c * x + s * y;
+          b[k] = c * y - s * x;
+        }
+      }
+  std::vector<double> values;
+  for (size_t i = 0; i < m; ++i) {
+    double sum = 0;
+    for (size_t k = 0; k < n; ++k) sum += w[i * n + k] * w[i * n + k];
+    values.push_back(std::sqrt(sum));
+  }
+  std::sort(values.rbegin(), values.rend());
+  return values;
+}
+
+}  // namespace
+
+// A weight as it is drawn, whose singular values lie close together: the hardest case.
+TEST_CASE("by its default of iterations PiSSA leaves next to the least that a rank can leave") {
+  constexpr size_t kIn = 96, kOut = 64, kRank = 8;
+  const std::string toml =
+      "[precision]\ncompute = \"f64\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\n"
+      "shape = [" +
+      std::to_string(kIn) + "]\nclasses = " + std::to_string(kOut) +
+      "\n[model]\nlayers = [{type = \"linear\", out = " + std::to_string(kOut) +
+      "}]\n[[model.adapters]]\ntype = \"pissa\"\nmatch = [\"*.weight\"]\nrank = " +
+      std::to_string(kRank) + "\nalpha = " + std::to_string(kRank) +
+      ".0\n[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"sgd\"\n";
+  const Run run(toml);
+  const std::string name = "model.linear1.weight";
+  const auto w = read(run, name, kIn * kOut), a = read(run, name + ".pissa.a", kRank * kIn),
+             b = read(run, name + ".pissa.b", kOut * kRank);
+  const auto exact = singular_values(w, kIn);
+  double least = 0, left = 0, all = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    all += exact[i] * exact[i];
+    if (i >= kRank) least += exact[i] * exact[i];
+  }
+  for (size_t i = 0; i < kOut; ++i)
+    for (size_t k = 0; k < kIn; ++k) {
+      double v = w[i * kIn + k];
+      for (size_t r = 0; r < kRank; ++r) v -= b[i * kRank + r] * a[r * kIn + k];
+      left += v * v;
+    }
+  CAPTURE(least / all);
+  CAPTURE(left / least - 1);
+  CHECK(left >= least * (1 - 1e-12));
+  CHECK(left <= least * (1 + 1e-3));
+  // The singular values that it found: |a|·|b| of each.
+  for (size_t r = 0; r < kRank; ++r) {
+    double of_a = 0, of_b = 0;
+    for (size_t k = 0; k < kIn; ++k) of_a += a[r * kIn + k] * a[r * kIn + k];
+    for (size_t i = 0; i < kOut; ++i) of_b += b[i * kRank + r] * b[i * kRank + r];
+    CHECK(std::sqrt(of_a * of_b) == doctest::Approx(exact[r]).epsilon(1e-2));
+  }
+}
+
 TEST_CASE("PiSSA of one row or column, of zeros, and of equal rows") {
   const std::string toml =
       "[precision]\ncompute = \"f64\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\n"
