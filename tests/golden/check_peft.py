@@ -3,14 +3,19 @@
     python check_peft.py PLAIT [--models N] [--seed S]        needs requirements_peft.txt
 
 Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors
-by pattern, rank-stabilised or not, on products, the embedding and the head; DoRA; or IA3) is drawn
-and saved by the library. plait imports both: all logits must be the library's in float64 to
-1e-4, or to four times its own error in f32, if that is greater. It trains the adapter for some
-steps, and one of its own on q and v, and exports them: the library loads each with nothing missing
-and nothing unexpected, and its logits must be those of plait likewise, to 1e-5 of the largest one.
+by pattern, rank-stabilised or not, on products, the embedding and the head; DoRA; IA3; VeRA; or
+prompt and prefix tuning) is drawn and saved by the library. plait imports both: all logits must be
+the library's in float64 to 1e-4, or to four times its own error in f32, if that is greater. Both
+train the adapter for 20 steps of AdamW on the same tokens, unless it changes a module that joins
+several parameters: in f32 each loss must be the library's in float64 to 1e-5, likewise. plait
+exports it, and one of its own on q and v, LoRA, PiSSA or VeRA: the library loads each with nothing
+missing and nothing unexpected, and its logits must be those of plait likewise, to 1e-5 of the
+largest one.
 """
 
 import argparse
+import copy
+import json
 import pathlib
 import random
 import sys
@@ -19,17 +24,20 @@ import warnings
 
 import torch
 import transformers
-from check_hf import FAMILIES, LOGITS, T, batch_of, config_of, logits_of, model_of, run
-from peft import IA3Config, LoraConfig, PeftModel, get_peft_model
+from check_hf import FAMILIES, LOGITS, T, batch_of, config_of, model_of, run
+from peft import (IA3Config, LoraConfig, PeftModel, PrefixTuningConfig, PromptTuningConfig,
+                  VeraConfig, get_peft_model)
 from plait_abi import Plait
 
 BACK = 1e-5  # of the largest logit; both compute in f32
+LOSS, STEPS = 1e-5, 20
+JOINED = {"c_attn", "qkv_proj", "gate_up_proj"}
+ADAMW = dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.05)
 OWN = """
 [[model.adapters]]
-type = "lora"
+type = "{}"
 match = ["model.h*.attn.q.weight", "model.h*.attn.v.weight"]
 rank = 2
-alpha = 5.0
 """
 
 
@@ -46,10 +54,18 @@ def adapter_of(family, r, tied):
     names, last = modules_of(family)
     chosen = r.sample(names, r.randrange(1, len(names) + 1)) + r.choice([[], [last]])
     common = dict(task_type="CAUSAL_LM", fan_in_fan_out=family == "gpt2")
-    if r.random() < 0.3:
+    kind = r.random()
+    if kind < 0.2:
         return IA3Config(target_modules=chosen,
                          feedforward_modules=[n for n in chosen if n == last],
                          **common)
+    if kind < 0.4:
+        return VeraConfig(target_modules=chosen, r=r.choice([2, 5]), **common)
+    # The library and plait differ in what is in front of what, there.
+    if kind < 0.55 and not family.startswith("gemma"):
+        virtual = dict(task_type="CAUSAL_LM", num_virtual_tokens=r.choice([1, 4]))
+        prefix = family == "gpt2" and r.random() < 0.5
+        return (PrefixTuningConfig if prefix else PromptTuningConfig)(**virtual)
     patterned = r.choice(chosen)
     # A tied head would be changed with the embedding that it shares.
     more = r.choice([[], ["wte" if family == "gpt2" else "embed_tokens"],
@@ -74,9 +90,24 @@ def drawn(model, seed):
     for name, p in sorted(model.named_parameters()):
         if p.requires_grad:
             value = 0.2 * torch.randn(p.shape, generator=generator)
-            p.data.copy_(value + 1 if "ia3" in name else p.data *
+            p.data.copy_(value + 1 if "ia3" in name or "lambda_d" in name else p.data *
                          (1 + value) if "magnitude" in name else value)
     return model
+
+
+def library_losses(model, ids):
+    """Before each of the steps; without dropout."""
+    x, y = batch_of(ids)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer, losses = torch.optim.AdamW(parameters, **ADAMW), []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        logits = model(input_ids=x, use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses, dtype=torch.float64)
 
 
 def predicted(abi, experiment, folder, ids, shape, *overrides):
@@ -86,12 +117,43 @@ def predicted(abi, experiment, folder, ids, shape, *overrides):
     return torch.from_numpy(abi.predict(experiment, overrides, "tokens", x, tuple(shape)))
 
 
-def check_export(plait, abi, experiment, name, ids, shape, folder):
-    """Trains and exports; the largest error beside the library."""
-    run(folder, plait, "run", experiment, "--data", ".", "run.steps=3", "batch.global=2",
-        f"data.train.length={T}", "optimizer.learning_rate=0.02", "checkpoint.save=trained",
-        "run.out=runs", f"run.name={name}")
+def trained(plait, experiment, name, ids, folder):
+    """The run, and its losses."""
+    n = experiment.read_text().count("[[model.adapters]]")
+    text = experiment.read_text()
+    samples = len(batch_of(ids)[0])
+    run(folder, plait, "run", experiment, "--data", ".", f"run.steps={STEPS}",
+        f"batch.global={samples}", f"batch.micro={samples}", f"data.train.length={T}",
+        "~optimizer", "optimizer.type=adamw", f"optimizer.learning_rate={ADAMW['lr']}",
+        f"optimizer.beta1={ADAMW['betas'][0]}", f"optimizer.beta2={ADAMW['betas'][1]}",
+        f"optimizer.eps={ADAMW['eps']}", f"optimizer.weight_decay={ADAMW['weight_decay']}",
+        "run.log_every=1", "checkpoint.save=trained", "run.out=runs", f"run.name={name}",
+        *(f"model.adapters[{i}].dropout=0.0" for i in range(n) if "dropout = " in text))
     path, = (folder / "runs" / name).iterdir()
+    lines = map(json.loads, (path / "metrics.ndjson").read_text().splitlines())
+    return path, torch.tensor([line["loss"] for line in lines if "loss" in line],
+                              dtype=torch.float64)[:STEPS]
+
+
+def check_steps(theirs, ours, ids):
+    """The largest error of a loss, relative. theirs: the adapted model in f32."""
+    exact = library_losses(copy.deepcopy(theirs).double(), ids)
+    rounded = library_losses(theirs, ids)
+    error = ((ours - exact).abs() / exact).max().item()
+    most = max(LOSS, 4 * ((rounded - exact).abs() / exact).max().item())
+    assert error < most, f"losses of {STEPS} steps are off by {error:.1e}, of {most:.1e} at most"
+    return error
+
+
+def behind(model, ids):
+    """Logits; virtual tokens stand in place of the first ids."""
+    n = getattr(model.active_peft_config, "num_virtual_tokens", 0)
+    with torch.no_grad():
+        return model(input_ids=batch_of(ids)[0][:, n:]).logits
+
+
+def check_export(plait, abi, experiment, path, name, ids, shape, folder):
+    """Exports a run; the largest error beside the library."""
     run(folder, plait, "export", "peft", path, f"{name}-out")
     n = experiment.read_text().count("[[model.adapters]]")
     ours = predicted(abi, experiment, folder, ids, shape,
@@ -102,8 +164,9 @@ def check_export(plait, abi, experiment, name, ids, shape, folder):
     with warnings.catch_warnings():  # of keys that are missing
         warnings.filterwarnings("error", message=".*(missing|unexpected).*")
         tuned = PeftModel.from_pretrained(base, folder / f"{name}-out").eval()
-    rounded = logits_of(tuned, ids)
-    exact = logits_of(tuned.double(), ids)
+    rounded = behind(tuned, ids)
+    exact = behind(tuned.double(), ids)
+    ours = ours[:, -exact.shape[1]:]
     largest = exact.abs().max().item()
     error = (ours.double() - exact).abs().max().item() / largest
     most = max(BACK, 4 * (rounded.double() - exact).abs().max().item() / largest)
@@ -127,18 +190,29 @@ def check(plait, abi, family, seed, folder):
     theirs.save_pretrained(folder / "adapter")
     run(folder, plait, "import", "hf", "model", "in")
     run(folder, plait, "import", "peft", "adapter", "ad", "--option", "base=in")
-    rounded = logits_of(theirs, ids)
-    expected = logits_of(theirs.double(), ids)
-    ours = predicted(abi, folder / "ad/experiment.toml", folder, ids, expected.shape)
+    virtual = getattr(adapter, "num_virtual_tokens", 0)
+    trainable = copy.deepcopy(theirs)
+    rounded = behind(theirs, ids)
+    expected = behind(theirs.double(), ids)
+    shape = (len(expected), T, expected.shape[2])
+    ours = predicted(abi, folder / "ad/experiment.toml", folder, ids,
+                     shape)[:, -expected.shape[1]:]
     error = (ours.double() - expected).abs().max().item()
     most = max(LOGITS, 4 * (rounded.double() - expected).abs().max().item())
     assert error < most, f"logits of the import are off by {error:.1e}; {adapter}"
-    (folder / "in/own.toml").write_text('extends = ["experiment.toml"]\n' + OWN)
-    back = [
-        check_export(plait, abi, folder / path, name, ids, expected.shape, folder)
-        for path, name in (("ad/experiment.toml", "trained"), ("in/own.toml", "own"))
-    ]
-    return error, max(back)
+    own = OWN.format(r.choice(["lora", "pissa", "vera"]))
+    (folder / "in/own.toml").write_text('extends = ["experiment.toml"]\n' + own)
+    back, steps = [], 0.0
+    for path, name in (("ad/experiment.toml", "trained"), ("in/own.toml", "own")):
+        at, losses = trained(plait, folder / path, name, ids, folder)
+        # Labels of placeholders count for plait alone; parts of a joined module share a factor in
+        # the library, and learn one each in plait.
+        joined = not isinstance(adapter, IA3Config) and not virtual and JOINED & set(
+            adapter.target_modules)
+        if name == "trained" and not virtual and not joined:
+            steps = check_steps(trainable, losses, ids)
+        back.append(check_export(plait, abi, folder / path, at, name, ids, shape, folder))
+    return error, max(back), steps
 
 
 def main():
@@ -151,7 +225,7 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     warnings.simplefilter("ignore")
     abi = Plait(a.plait)
-    faults, worst = 0, (0.0, 0.0)
+    faults, worst = 0, (0.0, 0.0, 0.0)
     for i in range(a.models):
         family, seed = FAMILIES[i % len(FAMILIES)], a.seed + i
         with tempfile.TemporaryDirectory() as scratch:
@@ -162,7 +236,8 @@ def main():
                 faults += 1
                 print(f"{family}, seed {seed}: {e}", file=sys.stderr)
     print(f"{a.models} adapters; largest errors: logits of imports {worst[0]:.1e}, "
-          f"of exports {worst[1]:.1e} of the largest logit; {faults} faults")
+          f"of exports {worst[1]:.1e} of the largest logit, losses of {STEPS} steps "
+          f"{worst[2]:.1e}; {faults} faults")
     sys.exit(1 if faults else 0)
 
 
