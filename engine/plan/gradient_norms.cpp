@@ -111,7 +111,10 @@ ValueId mean_loss(Graph& g, const Plan& plan, size_t m) {
   ValueId loss = 0;
   for (int64_t i = 0; i < model.n_means; ++i) {
     const ValueId sum = number("sum", 2 * i), weights = number("weights", 2 * i + 1);
-    const double factor = plan.experiment.models[m].losses[static_cast<size_t>(i)].weight;
+    const auto& losses = plan.experiment.models[m].losses;
+    // Terms of the loss, behind the losses, come multiplied.
+    const auto at = static_cast<size_t>(i);
+    const double factor = at < losses.size() ? losses[at].weight : 1;
     const ValueId counts = binary(g, "lt", g.constant(0), g.apply1("abs", {weights}));
     const ValueId mean = program::scaled(
         g, g.apply1("select", {counts, binary(g, "div", sum, weights), g.constant(0)}), factor);

@@ -8,6 +8,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/plan/method_updates.hpp"
 #include "engine/program/op_def.hpp"
 
 namespace plait::plan {
@@ -125,6 +126,9 @@ void choose_scopes(PlanDraft& plan) {
     if (p.setting >= 0 && groups[static_cast<size_t>(p.setting)].elementwise)
       p.flags |= PLAIT_PARAMETER_ELEMENTWISE;
     p.scope = scope_of(plan, optimizer_of(plan, p), p);
+    if (!has_method_rules(plan, p)) continue;
+    plan.of_methods.at(p.name).optimizer_scope = p.scope;
+    p.scope = PLAIT_SCOPE_TENSOR;
   }
 }
 

@@ -1,5 +1,5 @@
-// What an optimizer is told of a parameter, and how it wants to update it: element by element among
-// others, or as a whole.
+// What an optimizer is told of a parameter, and how it is updated: element by element among others,
+// or as a whole, as the optimizer wants it or rules of a PEFT method need it.
 #pragma once
 
 #include "engine/plan/plan_draft.hpp"

@@ -94,8 +94,9 @@ void make_results(PlanDraft& plan, const Tracer& train) {
     if (m.trained && m.n_weights == 0) m.weight_sum = take(1);
   }
   for (size_t m = 0; m < plan.models.size(); ++m) {
-    if (!train.results()[m].mean_sums) continue;
-    plan.models[m].n_means = static_cast<int64_t>(plan.experiment.models[m].losses.size());
+    const program::ValueId sums = train.results()[m].mean_sums;
+    if (!sums) continue;
+    plan.models[m].n_means = train.graph().shape(sums).dims[0] / 2;
     plan.models[m].mean_sums = take(2 * plan.models[m].n_means);
   }
   for (const Tracer::MetricState& s : train.metric_states()) {

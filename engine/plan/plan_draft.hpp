@@ -30,6 +30,15 @@ struct TracedModels {
   std::shared_ptr<const Tracer> observed = {};  // null without statistics of activations
 };
 
+// A parameter that a PEFT method has requested.
+struct MethodParameter {
+  std::string entry;             // key_of() of its adapter (trace.hpp)
+  std::string target;            // for which it was requested first
+  std::string own_name;          // "a"
+  uint32_t optimizer_scope = 0;  // PLAIT_SCOPE_* of its optimizer's rule
+  int64_t n_scores = 0;          // that its method gives of each target; 0: none
+};
+
 // Copies share nothing that changes, so a copy taken before an attempt undoes it.
 struct PlanDraft : Plan {
   // All fields that training and evaluation read. In a pipeline each stage has inputs of its own;
@@ -45,6 +54,7 @@ struct PlanDraft : Plan {
   // How many targets an adapter has that adds terms to the loss, by key_of() (trace.hpp); known
   // when it was traced once.
   std::map<std::string, uint32_t> targets_of_adapter;
+  std::map<std::string, MethodParameter> of_methods;  // by name
   // Messages of a batch of an evaluation that its programs do not wait for.
   std::vector<PendingSend> evaluation_sends;
 

@@ -1,8 +1,5 @@
-// The update of one parameter as a whole: optimizers with PLAIT_SCOPE_TENSOR.
-//
-// The rule is written into a program of its own, for the global tensor, as if there were one rank.
-// That program is sharded among the tensor ranks as the one of the layers is, and then copied into
-// the update program.
+// The update of one parameter as a whole (tensor_rule.hpp): optimizers with PLAIT_SCOPE_TENSOR, and
+// those of parameters for which a PEFT method has rules.
 #pragma once
 
 #include <vector>
@@ -29,15 +26,26 @@ struct TensorUpdateInputs {
   SplitValue* split = nullptr;
 };
 
-// Appends the update of a parameter that this rank owns. Returns the parameter as it is then.
+// What an update leaves in a parameter or a state; next 0: it stays.
+struct NextValue {
+  program::ValueId target = 0, next = 0;
+};
+// What the optimizer makes of a parameter that this rank owns, not assigned so far.
+struct TensorUpdate {
+  program::ValueId parameter = 0;
+  std::vector<NextValue> states;  // as Parameter::states
+};
+TensorUpdate begin_tensor_update(program::Graph& g, PlanDraft& plan, const ParameterGroup& group,
+                                 const Parameter& parameter, const TensorUpdateInputs& in);
+// Assigns it. Returns the parameter as it is then.
+program::ValueId finish_tensor_update(program::Graph& g, const Plan& plan,
+                                      const ParameterGroup& group, const Parameter& parameter,
+                                      const TensorUpdateInputs& in, const TensorUpdate& made);
+// Both.
 program::ValueId write_tensor_update(program::Graph& g, PlanDraft& plan,
                                      const ParameterGroup& group, const Parameter& parameter,
                                      const TensorUpdateInputs& in);
 
-// What an update leaves in a parameter or a state.
-struct NextValue {
-  program::ValueId target = 0, next = 0;
-};
 // Assigns them; a step that is not finite changes nothing, on every rank alike. All are chosen
 // before the first is assigned, since a next value may be an old one: a state that keeps the
 // parameter of the step before. copy (0: none) becomes what the first target does. Returns the

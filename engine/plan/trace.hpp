@@ -3,6 +3,7 @@
 
 #include <plait/peft.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -93,7 +94,8 @@ class Tracer {
     // factor for each, an input of the program: see loss_weights.hpp.
     std::vector<ValueId> weights, factors;
     // With adapters by sample, in a training step: of each adapter those of `weights` that its
-    // losses count; (2 n) of n losses: the sum over all samples and the weights that it counts.
+    // losses count; (2 n) of n losses, and of terms by name: the sum over all samples and the
+    // weights that it counts.
     std::vector<std::vector<size_t>> adapter_weights;
     ValueId mean_sums = 0;
     ValueId output = 0;
@@ -222,6 +224,7 @@ class Tracer {
   void note_term(LossTerm term);
   void note_target_counts();
   std::vector<LossSums> terms_of(size_t m);
+  std::map<std::string, std::array<ValueId, 2>> over_adapters(const std::vector<LossSums>& terms);
   void add_term(size_t m, std::vector<LossSums>& to, const LossTerm& term, ValueId sum,
                 ValueId weights, const std::string& adapter);
   void add_terms_by_sample(size_t m, std::vector<LossSums>& to, const LossTerm& term);
@@ -318,7 +321,7 @@ class Tracer {
   std::vector<std::string> requested_;              // parameters of the layer
   std::map<ValueId, std::string> used_;             // the layer's own names of them, by value
   const config::AdapterConfig* adapter_ = nullptr;  // whose method is written
-  std::string owner_;                               // with it: TARGET.ADAPTER
+  std::string target_name_, owner_;                 // with it: TARGET, and TARGET.ADAPTER
   std::string adapted_;       // what adapters are applied to: the parameter, or the layer
   std::string weight_owner_;  // with adapter_: ADAPTED.ADAPTER
   std::string random_owner_;  // with adapter_: TARGET.METHOD

@@ -144,7 +144,8 @@ void Tracer::note_other_readers() {
 // Parameters requested and random numbers drawn now are the adapter's, at this target.
 void Tracer::write_for(const config::AdapterConfig& adapter, const plait_peft_target& target) {
   adapter_ = &adapter;
-  owner_ = std::string(target.name) + "." + adapter.name;
+  target_name_ = target.name;
+  owner_ = target_name_ + "." + adapter.name;
   weight_owner_ = adapted_ + "." + adapter.name;
   random_owner_ = random_owner(adapter, target);
 }

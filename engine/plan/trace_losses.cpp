@@ -89,6 +89,8 @@ void Tracer::trace_losses(size_t m) {
   graph_->scope = model_ + ".losses";
   std::vector<ValueId> sums;
   for (const LossSums& one : all) sums.insert(sums.end(), {one.sum, one.weights});
+  for (const auto& [name, term] : over_adapters(terms))
+    sums.insert(sums.end(), term.begin(), term.end());
   r.mean_sums = joined(sums);
 }
 

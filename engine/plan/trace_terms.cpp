@@ -186,6 +186,19 @@ void Tracer::add_terms_by_sample(size_t m, std::vector<LossSums>& to, const Loss
   }
 }
 
+// {sum, weights} of terms by name, over the samples of all adapters.
+std::map<std::string, std::array<ValueId, 2>> Tracer::over_adapters(
+    const std::vector<LossSums>& terms) {
+  std::map<std::string, std::array<ValueId, 2>> all;
+  for (const LossSums& one : terms) {
+    const auto [at, is_new] = all.try_emplace(one.name, std::array{one.scaled, one.weights});
+    if (is_new) continue;
+    at->second[0] = program::binary(*graph_, "add", at->second[0], one.scaled);
+    at->second[1] = program::binary(*graph_, "add", at->second[1], one.weights);
+  }
+  return all;
+}
+
 // The terms of the model, of each name; where samples choose their adapter, of each adapter.
 std::vector<Tracer::LossSums> Tracer::terms_of(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];

@@ -267,6 +267,7 @@ const Parameter& Tracer::find_or_register(const plait_parameter& p,
   if (const Parameter* own = find_registered(name)) return *own;
   registered_[name] = plan_.parameters.size();
   plan_.parameters.push_back(new_parameter(p, model, name));
+  if (adapter_) plan_.of_methods[name] = {key_of(*adapter_), target_name_, p.name};
   return plan_.parameters.back();
 }
 

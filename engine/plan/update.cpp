@@ -15,6 +15,7 @@
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/loss_weights.hpp"
 #include "engine/plan/low_copies.hpp"
+#include "engine/plan/method_updates.hpp"
 #include "engine/plan/padding.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/step_programs.hpp"
@@ -119,9 +120,10 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
 }
 
 // Parts of a bucket as an update leaves them. rests: of split parameters, whose other halves are
-// `values`.
+// `values`. open: those that rules of methods are still to change, by index.
 struct Updated {
   std::vector<ValueId> values, rests;
+  std::vector<std::pair<size_t, const Parameter*>> open;
 };
 
 // The same for parameters that do not lie as f32, a piece at a time.
@@ -156,7 +158,7 @@ Updated write_pieces(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
 // The parameters of a bucket that this rank updates as a whole, one after the other.
 Updated write_tensors(Graph& g, PlanDraft& plan, const ParameterGroup& group, const Bucket& bucket,
                       const std::vector<const Parameter*>& members, const BucketValues& values,
-                      const StepScale& common) {
+                      const StepScale& common, MethodUpdates& methods) {
   const plait_shape scalar = scalar_of(plan);
   TensorUpdateInputs in;
   in.scale = common.scale;
@@ -183,7 +185,13 @@ Updated write_tensors(Graph& g, PlanDraft& plan, const ParameterGroup& group, co
     } else {
       in.parameter = part(values.parameter);
     }
-    updated.values.push_back(write_tensor_update(g, plan, group, *p, in));
+    if (has_method_rules(plan, *p)) {
+      methods.add(group, *p, in, begin_tensor_update(g, plan, group, *p, in));
+      updated.open.emplace_back(updated.values.size(), p);
+      updated.values.push_back(0);
+    } else {
+      updated.values.push_back(write_tensor_update(g, plan, group, *p, in));
+    }
     if (values.split) updated.rests.push_back(halves.rest);
   }
   return updated;
@@ -276,51 +284,90 @@ Gathered gather_bucket(Graph& g, PlanDraft& plan, const ParameterGroup& group, c
   return {collective, all, &group, &bucket};
 }
 
+// A bucket, and what its update makes of it.
+struct UpdatedBucket {
+  ParameterGroup& group;
+  const Bucket& bucket;
+  std::vector<const Parameter*> members;
+  ValueId parameter = 0;  // own elements, unless they lie in halves
+  SplitValue halves = {};
+  Updated updated = {};
+};
+
+void update_bucket(Graph& g, PlanDraft& plan, UpdatedBucket& one, ValueId gradient,
+                   const StepScale& common, MethodUpdates& methods) {
+  ParameterGroup& group = one.group;
+  const Bucket& bucket = one.bucket;
+  g.scope = group.name;
+  BucketValues values{0, gradient};
+  if (group.is_split()) {
+    one.halves = split_elements(g, group, bucket.shard_begin, bucket.shard_elements);
+    values.split = &one.halves;
+  } else {
+    one.parameter = values.parameter = g.persistent(
+        group.name + ".parameters", make_shape(group.parameters.dtype, {bucket.shard_elements}),
+        parameter_shard(plan, group, bucket));
+    if (plan.zero == 0 && group.scope == PLAIT_SCOPE_ELEMENT)
+      values.low = low_copy(g, group, bucket.begin, g.shape(values.parameter));
+  }
+  if (group.scope == PLAIT_SCOPE_TENSOR)
+    one.updated = write_tensors(g, plan, group, bucket, one.members, values, common, methods);
+  else if (group.rounds || group.is_split())
+    one.updated = write_pieces(g, plan, group, bucket, one.members, values, common);
+  else
+    one.updated.values = {write_bucket(g, plan, group, bucket, values, common)};
+}
+
+// What others read of an updated bucket: low copies, and with ZeRO 1 and 2 what other replicas own.
+void publish_bucket(Graph& g, PlanDraft& plan, const UpdatedBucket& one,
+                    std::vector<Gathered>& gathered) {
+  ParameterGroup& group = one.group;
+  const Updated& updated = one.updated;
+  g.scope = group.name;
+  if (plan.zero == 0 && group.scope == PLAIT_SCOPE_TENSOR)
+    for (size_t j = 0; j < updated.values.size(); ++j)
+      update_low_copy(g, group, one.members[j]->flat_offset, updated.values[j]);
+  if (plan.zero == 0 || plan.zero == 3) return;
+  if (!group.is_split()) {
+    const StoredPart whole{"parameters", group.parameters, 1, one.parameter};
+    gathered.push_back(gather_bucket(g, plan, group, one.bucket, whole, updated.values));
+    return;
+  }
+  const StoredPart high{"low", group.low, 1, one.halves.high},
+      rest{"rest", group.rest, rest_entries(1), one.halves.rest};
+  gathered.push_back(gather_bucket(g, plan, group, one.bucket, high, updated.values));
+  gathered.push_back(gather_bucket(g, plan, group, one.bucket, rest, updated.rests));
+}
+
 void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>& gradients,
                  const std::vector<StepScale>& of_norms) {
   std::vector<Gathered> gathered;
+  MethodUpdates methods(g, plan, plan.models[m].name);
+  std::vector<UpdatedBucket> open;
   size_t k = 0;
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     ParameterGroup& group = plan.groups[i];
     if (group.model != static_cast<int32_t>(m)) continue;
-    g.scope = group.name;
-    const StepScale& common = of_norms[group.norm];
-    const auto members = bucket_members(plan, i);
+    auto members = bucket_members(plan, i);
     for (size_t b = 0; b < group.buckets.size(); ++b) {
-      const Bucket& bucket = group.buckets[b];
-      SplitValue halves;
-      BucketValues values{0, gradients[k++]};
-      if (group.is_split()) {
-        halves = split_elements(g, group, bucket.shard_begin, bucket.shard_elements);
-        values.split = &halves;
-      } else {
-        values.parameter = g.persistent(group.name + ".parameters",
-                                        make_shape(group.parameters.dtype, {bucket.shard_elements}),
-                                        parameter_shard(plan, group, bucket));
-        if (plan.zero == 0 && group.scope == PLAIT_SCOPE_ELEMENT)
-          values.low = low_copy(g, group, bucket.begin, g.shape(values.parameter));
-      }
-      Updated updated;
-      if (group.scope == PLAIT_SCOPE_TENSOR)
-        updated = write_tensors(g, plan, group, bucket, members[b], values, common);
-      else if (group.rounds || group.is_split())
-        updated = write_pieces(g, plan, group, bucket, members[b], values, common);
+      UpdatedBucket one{group, group.buckets[b], std::move(members[b])};
+      update_bucket(g, plan, one, gradients[k++], of_norms[group.norm], methods);
+      // On all replicas alike, whoever owns what methods still change.
+      if (std::none_of(one.members.begin(), one.members.end(),
+                       [&](const Parameter* p) { return has_method_rules(plan, *p); }))
+        publish_bucket(g, plan, one, gathered);
       else
-        updated.values = {write_bucket(g, plan, group, bucket, values, common)};
-      if (plan.zero == 0 && group.scope == PLAIT_SCOPE_TENSOR)
-        for (size_t j = 0; j < updated.values.size(); ++j)
-          update_low_copy(g, group, members[b][j]->flat_offset, updated.values[j]);
-      if (plan.zero == 0 || plan.zero == 3) continue;
-      if (!group.is_split()) {
-        const StoredPart whole{"parameters", group.parameters, 1, values.parameter};
-        gathered.push_back(gather_bucket(g, plan, group, bucket, whole, updated.values));
-        continue;
-      }
-      const StoredPart high{"low", group.low, 1, halves.high},
-          rest{"rest", group.rest, rest_entries(1), halves.rest};
-      gathered.push_back(gather_bucket(g, plan, group, bucket, high, updated.values));
-      gathered.push_back(gather_bucket(g, plan, group, bucket, rest, updated.rests));
+        open.push_back(std::move(one));
     }
+  }
+  methods.gather();
+  for (UpdatedBucket& one : open) {
+    for (const auto& [at, p] : one.updated.open) {
+      const MethodUpdates::Written written = methods.write(*p);
+      one.updated.values[at] = written.value;
+      if (one.group.is_split()) one.updated.rests[at] = written.rest;
+    }
+    publish_bucket(g, plan, one, gathered);
   }
   for (const Gathered& one : gathered) {
     const ValueId all = wait_collective(g, one.collective, one.all);
@@ -368,12 +415,21 @@ void finish_step_sums(Graph& g, PlanDraft& plan) {
            of("sums of stages", 1, n - 1));
 }
 
+// Replicas that own different parameters have different ops between the scores and what they
+// gather: the collectives start in the order in which they are written.
+void order_collectives(Graph& g) {
+  for (size_t i = 0; i < g.ops().size(); ++i)
+    if (g.ops()[i].def->collective == program::CollectiveOp::kStart)
+      g.set_attr(i, attr("ordered", true));
+}
+
 }  // namespace
 
 void declare_states(PlanDraft& plan) {
   for (Parameter& p : plan.parameters)
     if (p.group >= 0 && p.scope == PLAIT_SCOPE_TENSOR)
       declare_tensor_states(plan, plan.groups[static_cast<size_t>(p.group)], p);
+  declare_method_states(plan);
   for (ParameterGroup& group : plan.groups) {
     if (group.scope == PLAIT_SCOPE_TENSOR) continue;
     // The update of one element: a rank that holds nothing of a group must know its states, too.
@@ -434,6 +490,9 @@ std::unique_ptr<Graph> write_update(PlanDraft& plan, const std::vector<PendingSe
     write_model(g, plan, m, gradients[m], common[m]);
   }
   if (finite) update_loss_scale(g, plan, finite);
+  if (plan.zero > 0 && std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                                   [&](const Parameter& p) { return has_method_rules(plan, p); }))
+    order_collectives(g);
   return graph;
 }
 

@@ -10,10 +10,10 @@ initial parameters of the adapters `init.PARAMETER`, `losses` (20), each before 
 `grad_norms` (20) over the adapters, and their parameters after 20 steps `final.PARAMETER`, where
 PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the first batch then; and
 `merged.PARAMETER`, all parameters of the model with the adapters merged, where that is possible.
-Of parameters in `train` init and final are there as well. PiSSA starts as the library lets it;
-`start.PARAMETER` are the principal parts of the weights by an SVD in float64.
-Case `peft` holds what all share. The cases `rows.NAME` are the same
-of a table whose rows are looked up by the labels, a linear layer, ReLU and a head, without weight
+AdaLoRA's losses contain its term, and its steps count from 1. Of parameters in `train` init and
+final are there as well. PiSSA starts as the library lets it; `start.PARAMETER` are the principal
+parts of the weights by an SVD in float64.
+Case `peft` holds what all share. The cases `rows.NAME` are the same of a table whose rows are looked up by the labels, a linear layer, ReLU and a head, without weight
 decay: the peft library trains rows, Plait what is added to them. `rows.lora` is LoRA of the table.
 
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
@@ -22,11 +22,13 @@ decay: the peft library trains rows, Plait what is added to them. `rows.lora` is
 import copy
 import pathlib
 import sys
+import types
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from peft import IA3Config, LoraConfig, TrainableTokensConfig, VeraConfig, get_peft_model
+from peft import (AdaLoraConfig, IA3Config, LoraConfig, TrainableTokensConfig, VeraConfig,
+                  get_peft_model)
 from peft.optimizers import create_loraplus_optimizer
 
 from golden_data import Golden, Inputs, write_or_check
@@ -186,6 +188,25 @@ def pissa(initial):
     return start, names, [entry], fixed, parts
 
 
+class MlpWithLoss(Mlp):
+    """The library adds its term of the loss to one that the model gives itself."""
+
+    def forward(self, x, target=None):
+        logits = super().forward(x)
+        if target is None:
+            return logits
+        return types.SimpleNamespace(loss=F.cross_entropy(logits, target))
+
+
+def adalora(initial, **options):
+    config = AdaLoraConfig(target_modules=["layer1", "layer2", "layer3"], total_step=STEPS, **options)
+    model = get_peft_model(MlpWithLoss(initial), config).double()
+    entry = dict(type="adalora", match=["model.linear*.weight"], alpha=float(options["lora_alpha"]))
+    own = dict(init_r="init_rank", target_r="target_rank", deltaT="delta_t")
+    entry |= {own.get(name, name): value for name, value in options.items() if name != "lora_alpha"}
+    return model, lora_names(model, "adalora"), [entry]
+
+
 def vera(initial):
     """The two fixed matrices are shared by all layers: each uses their first rows and columns."""
     config = VeraConfig(target_modules=["layer1", "layer3"], r=RANK, projection_prng_key=5)
@@ -248,6 +269,9 @@ CASES = {
                                         modules_to_save=["layer3"]),
     "loraplus": loraplus,
     "pissa": pissa,
+    "adalora": lambda i: adalora(i, init_r=4, target_r=2, lora_alpha=6, tinit=3, tfinal=6,
+                                 deltaT=2, beta1=0.8, beta2=0.7, orth_reg_weight=0.3),
+    "adalora.defaults": lambda i: adalora(i, init_r=3, target_r=2, lora_alpha=8),
     "vera": vera,
     "ia3": ia3,
     "bitfit": bitfit,
@@ -378,12 +402,15 @@ def train(model, parameters, inputs, targets, optimizer=None, **changed):
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad()
-        target = torch.tensor(targets[step])
-        loss = F.cross_entropy(model(torch.tensor(inputs[step])), target)
+        x, target = torch.tensor(inputs[step]), torch.tensor(targets[step])
+        allocates = hasattr(model, "update_and_allocate")
+        loss = model.base_model(x, target).loss if allocates else F.cross_entropy(model(x), target)
         loss.backward()
         losses.append(loss.item())
         norms.append(norm_of([p.grad for p in parameters]).item())
         optimizer.step()
+        if allocates:
+            model.update_and_allocate(step + 1)
     return {"losses": np.array(losses), "grad_norms": np.array(norms)}
 
 

@@ -51,6 +51,14 @@ match = ["*.mlp.up.weight", "*.attn.out.weight"]
 rank = 3
 alpha = 6
 [[model.adapters]]
+type = "adalora"
+match = ["*.attn.v.weight", "*.mlp.down.weight"]
+init_rank = 4
+target_rank = 3
+tinit = 2
+tfinal = 30
+dropout = 0.1
+[[model.adapters]]
 type = "soft_prompt"
 match = ["model.ids.weight"]
 n_tokens = 3
@@ -94,6 +102,12 @@ match = ["*.attn.q.weight", "*.mlp.up.weight"]
 rank = 4
 rank_pattern = ["*.mlp.*=2"]
 alpha = 4
+[[model.adapters]]
+type = "adalora"
+match = ["*.attn.v.weight", "*.mlp.down.weight"]
+init_rank = 4
+target_rank = 2
+tfinal = 32
 )";
 // A GPT-2's table is also its head.
 constexpr char kMergedTables[] = R"(
@@ -116,9 +130,9 @@ dropout = 0.1
 
 // Of an adapter, and trained: VeRA's matrices stay as they are drawn, and PiSSA's initial factors.
 bool is_adapter(const std::string& parameter) {
-  for (const char* name :
-       {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.", ".bitfit.", ".vera.d",
-        ".vera.b", ".token_rows.", ".pissa.a", ".pissa.b", ".soft_prompt.", ".prefix."})
+  for (const char* name : {".lora.", ".table.", ".ia3.", ".inner.", ".dora.", ".bottleneck.",
+                           ".bitfit.", ".vera.d", ".vera.b", ".token_rows.", ".pissa.a", ".pissa.b",
+                           ".soft_prompt.", ".prefix.", ".adalora."})
     if (parameter.find(name) != std::string::npos) return true;
   return false;
 }
@@ -138,11 +152,11 @@ void check_frozen(const Outcome& o) {
 void check_grids(const std::string& toml, const std::string& compute, double tolerance, int steps,
                  const std::string& frozen = "master",
                  const std::function<bool(const Layout&)>& tried = {}) {
-  const JobSpec job_spec{
-      toml + kAdapters,
-      {"batch.eval=8", "precision.compute=" + compute, "precision.frozen=" + frozen},
-      {},
-      {}};
+  const JobSpec job_spec{toml + kAdapters,
+                         {"batch.eval=8", "run.steps=40", "precision.compute=" + compute,
+                          "precision.frozen=" + frozen},
+                         {},
+                         {}};
   const Outcome expected = alone(job_spec, steps);
   check_frozen(expected);
   CHECK(expected.losses.back() < expected.losses.front());
@@ -197,7 +211,7 @@ Body train_and_merge(int steps) {
 // tolerance: of the merged model, relative. The first of the grids is one rank.
 void check_merges(const std::string& toml, const std::vector<std::string>& overrides,
                   double tolerance, const std::vector<Layout>& grids) {
-  JobSpec job_spec{toml, {"batch.eval=8"}, {}, {}};
+  JobSpec job_spec{toml, {"batch.eval=8", "run.steps=40"}, {}, {}};
   job_spec.overrides.insert(job_spec.overrides.end(), overrides.begin(), overrides.end());
   Weights initial;
   CAPTURE(job_spec.overrides.back());

@@ -194,9 +194,10 @@ TEST_CASE("20 steps with every PEFT method follow the peft library in float64") 
   for (const std::string device : {"reference", "cpu"})
     for_each_case(golden, [&](const std::string& name, const json& attributes) {
       CAPTURE(device);
-      const Run run(experiment(attributes["adapters"], adamw,
-                               "[run]\ndevice = \"" + device + "\"\n" + train_of(attributes)) +
-                    groups_of(attributes));
+      const Run run(
+          experiment(attributes["adapters"], adamw,
+                     "[run]\nsteps = 20\ndevice = \"" + device + "\"\n" + train_of(attributes)) +
+          groups_of(attributes));
       for (const auto& [own, stored] : base()) write(run, own, golden.values(stored));
       std::vector<std::string> adapters;
       for (const std::string tensor : attributes["tensors"])
