@@ -257,8 +257,11 @@ ValueId MethodUpdates::gather_scores(const std::string& entry,
   }
   // With a row of zeros in front, it is a value of its own, which ranks sum in place.
   rows.insert(rows.begin(), program::filled(g_, row, 0));
-  ValueId all = g_.apply1("concat", rows, {attr("axis", int64_t{0})});
   const std::string name = "scores of " + entry;
+  // In memory of the plan: a rank that reads none of them takes part all the same.
+  FlatBuffer place = plan_.storage.add_flat(name, Category::kResults, row.dtype);
+  plan_.storage.append(place, static_cast<int64_t>(rows.size()) * row.dims[1]);
+  ValueId all = g_.bind(g_.apply1("concat", rows, {attr("axis", int64_t{0})}), place.at(0));
   if (plan_.zero > 0) all = sum_over(g_, plan_, topology::Axis::kData, name, all);
   all = sum_over(g_, plan_, topology::Axis::kPipeline, name + ", by stage", all);
   return g_.apply1("slice", {all},

@@ -13,8 +13,9 @@ PARAMETER is Plait's full name; `output` (6, 5), what the model makes of the fir
 AdaLoRA's losses contain its term, and its steps count from 1. Of parameters in `train` init and
 final are there as well. PiSSA starts as the library lets it; `start.PARAMETER` are the principal
 parts of the weights by an SVD in float64.
-Case `peft` holds what all share. The cases `rows.NAME` are the same of a table whose rows are looked up by the labels, a linear layer, ReLU and a head, without weight
-decay: the peft library trains rows, Plait what is added to them. `rows.lora` is LoRA of the table.
+Case `peft` holds what all share. The cases `rows.NAME` are the same of a table whose rows are looked
+up by the labels, a linear layer, ReLU and a head, without weight decay: the peft library trains
+rows, Plait what is added to them. `rows.lora` is LoRA of the table.
 
     python golden_peft.py [--check]      needs requirements_peft.txt, beside requirements.txt
 """
@@ -199,7 +200,8 @@ class MlpWithLoss(Mlp):
 
 
 def adalora(initial, **options):
-    config = AdaLoraConfig(target_modules=["layer1", "layer2", "layer3"], total_step=STEPS, **options)
+    layers = ["layer1", "layer2", "layer3"]
+    config = AdaLoraConfig(target_modules=layers, total_step=STEPS, **options)
     model = get_peft_model(MlpWithLoss(initial), config).double()
     entry = dict(type="adalora", match=["model.linear*.weight"], alpha=float(options["lora_alpha"]))
     own = dict(init_r="init_rank", target_r="target_rank", deltaT="delta_t")

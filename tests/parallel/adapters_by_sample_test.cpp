@@ -63,11 +63,11 @@ std::vector<std::string> data(const Folder& folder, const std::string& name,
 const std::vector<std::pair<std::vector<std::string>, std::string>> kEntries{
     {{"poems", "code"},
      "type = \"lora\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.*.weight\"]\n"
-     "exclude = [\"*.attn.k.weight\", \"*.mlp.gate.weight\"]\nrank = 3\nalpha = 6\n"
-     "dropout = 0.2\n"},
+     "exclude = [\"*.attn.k.weight\", \"*.mlp.gate.weight\", \"*.mlp.up.weight\"]\n"
+     "rank = 3\nalpha = 6\ndropout = 0.2\n"},
     {{"chat"},
      "type = \"lora\"\nmatch = [\"*.attn.*.weight\", \"*.mlp.down.weight\"]\n"
-     "exclude = [\"*.attn.k.weight\"]\nrank = 5\ndropout = 0.1\n"},
+     "exclude = [\"*.attn.k.weight\", \"*.attn.v.weight\"]\nrank = 5\ndropout = 0.1\n"},
     {{"poems", "code", "chat"}, "type = \"ia3\"\nmatch = [\"*.attn.k.weight\"]\n"},
     {{"chat"}, "type = \"ia3\"\nmatch = [\"*.mlp.up.weight\"]\non = \"input\"\n"},
     {{"poems", "chat"}, "type = \"bottleneck\"\nmatch = [\"model.norm\"]\nwidth = 6\n"},
@@ -80,6 +80,12 @@ const std::vector<std::pair<std::vector<std::string>, std::string>> kEntries{
     {{"code"}, "type = \"soft_prompt\"\nmatch = [\"model.ids\"]\nn_tokens = 2\n"},
     {{"code"}, "type = \"prefix\"\nmatch = [\"*.mlp.gate.weight\"]\nn_tokens = 2\n"},
     {{"chat"}, "type = \"vera\"\nmatch = [\"model.head.weight\"]\nrank = 8\n"},
+    {{"poems", "code"},
+     "type = \"adalora\"\nmatch = [\"*.mlp.up.weight\"]\n"
+     "init_rank = 4\ntarget_rank = 3\ntinit = 1\ntfinal = 32\n"},
+    {{"chat"},
+     "type = \"adalora\"\nmatch = [\"*.attn.v.weight\"]\n"
+     "init_rank = 3\ntarget_rank = 2\ntfinal = 30\ndelta_t = 2\n"},
 };
 const std::vector<std::string> kNames{"poems", "code", "chat"};
 
@@ -97,8 +103,8 @@ std::string adapters_of(const std::vector<std::string>& names) {
 
 JobSpec job(const std::string& toml, std::vector<std::string> overrides,
             const std::string& compute = "f64") {
-  overrides.insert(overrides.end(),
-                   {"batch.eval=8", "precision.compute=" + compute, "optimizer.clip_grad_norm=0"});
+  overrides.insert(overrides.end(), {"batch.eval=8", "run.steps=40", "precision.compute=" + compute,
+                                     "optimizer.clip_grad_norm=0"});
   return {toml, std::move(overrides), {}, {}};
 }
 std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
