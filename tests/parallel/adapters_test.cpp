@@ -321,7 +321,7 @@ TEST_SUITE("adapters") {
     check_merges(model + kBiases, {"precision.compute=f64"}, 1e-12,
                  {{}, {1, 2, 2, 1, "1f1b", 1, 4}, {2, 1, 1, 0, "zero_bubble", 1, 4, "layer"}});
     const auto refused =
-        run({model + kMergedTables, {"batch.eval=8"}, {}, {}}, 1,
+        run({model + kMergedTables, {"batch.eval=8", "run.steps=40"}, {}, {}}, 1,
             [](uint32_t, plait::Session& session, Outcome&) { plait::merge(session); });
     CHECK(refused[0].code == PLAIT_ERR_CONFIG);
     CHECK(refused[0].error.find("is read by 'model.head' as well") != std::string::npos);
