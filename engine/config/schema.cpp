@@ -38,7 +38,9 @@ constexpr Key<RunConfig> kRun[] = {
                  0.01),
         kPerRank),
     key<&RunConfig::log_every>(
-        count("log_every", "1", 1, "steps", "write a line of metrics every so many steps"),
+        count("log_every", "1", 1, "steps",
+              "write a line of metrics every so many steps; its rates, as those of the bar and of "
+              "the end of a run, count the time of steps alone, without evaluations and saves"),
         kPerRank),
     key<&RunConfig::rank_metrics>(
         choice_option(

@@ -250,6 +250,7 @@ std::string Session::describe() const {
   const SessionContext& c = parts_->context;
   JsonWriter w;
   w.object().field("schema", 1).field("step", c.state.step).field("samples", c.state.samples);
+  w.field("training_seconds", parts_->steps.training_seconds());
   w.field("run_dir", c.run_files ? c.run_files->dir().path() : std::string());
   w.field("device", c.plan.device).field("device_summary", c.executor.device().info().summary);
   const plait_dl_device dl = c.executor.device().dl_device();

@@ -20,7 +20,9 @@ bool StepMeter::add(const Step& step, double peak_flops, StepResult& r) {
   // A step that was launched while the one before it still ran takes the time from that one's end.
   const uint64_t begin =
       follows_ && continues_ ? last_end_ns_ : std::max(step.begin_ns, last_end_ns_);
-  seconds_ += static_cast<double>(step.end_ns - std::min(begin, step.end_ns)) * 1e-9;
+  const double seconds = static_cast<double>(step.end_ns - std::min(begin, step.end_ns)) * 1e-9;
+  seconds_ += seconds;
+  total_seconds_ += seconds;
   samples_ += step.samples;
   if (!r.skipped) {
     loss_ += r.loss;

@@ -39,10 +39,12 @@ class StepMeter {
   }
   // Forgets the interval: the next step does not continue it.
   void restart();
+  // Of all steps so far, by the same rule.
+  double total_seconds() const { return total_seconds_; }
 
  private:
   MeterUnits units_;
-  double seconds_ = 0, loss_ = 0;
+  double total_seconds_ = 0, seconds_ = 0, loss_ = 0;
   int64_t samples_ = 0, finite_ = 0;
   uint64_t last_end_ns_ = 0;
   bool follows_ = false, continues_ = false, ended_ = true;

@@ -49,6 +49,8 @@ class StepRunner {
   }
   // What the host does before the next step is no time of steps.
   void pause() { meter_.pause(); }
+  // Of all steps of this session: without evaluations, saves and what else pauses.
+  double training_seconds() const { return meter_.total_seconds(); }
   // The rate of a group of the plan in a step, which counts from 1.
   double learning_rate(size_t group, int64_t step) const;
   // Of the devices of all ranks together, per second; 0: not known. A device may measure.

@@ -22,6 +22,7 @@ Trainer::Trainer(SessionParts& parts)
       first_step_(c_.state.step),
       first_samples_(c_.state.samples),
       saved_at_(c_.state.resumed_from.empty() ? -1 : c_.state.step),  // already saved
+      first_seconds_(p_.steps.training_seconds()),
       checkpoint_(c_.state.resumed_from),
       // Without `every` no memory is planned for a copy.
       copies_(experiment_.checkpoint.background && experiment_.checkpoint.every > 0),
@@ -164,15 +165,16 @@ void Trainer::write_events(const StepResult& r, double now) {
   if (r.skipped_steps > 0) write("train/skipped_steps", static_cast<double>(r.skipped_steps));
 }
 
-// The rates of the bar are those since the start: it is redrawn far more often than a line is
-// written.
+// The rates of the bar are those of all steps since the start: it is redrawn far more often than a
+// line is written. The estimate counts evaluations and saves, the rates do not.
 void Trainer::show_progress(const StepResult& r, double elapsed) {
   observe::ProgressState p;
   p.step = r.step;
   p.steps = c_.plan.total_steps;
   p.loss = r.loss;
   p.lr = r.learning_rate;
-  if (elapsed > 0) p.samples_per_s = static_cast<double>(r.samples - first_samples_) / elapsed;
+  const double trained = p_.steps.training_seconds() - first_seconds_;
+  if (trained > 0) p.samples_per_s = static_cast<double>(r.samples - first_samples_) / trained;
   p.tokens_per_s = p.samples_per_s * static_cast<double>(c_.plan.tokens_per_sample);
   if (r.samples_per_s > 0) p.mfu = r.mfu * p.samples_per_s / r.samples_per_s;
   if (const auto& e = p_.evaluator.last()) {

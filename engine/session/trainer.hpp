@@ -62,6 +62,8 @@ class Trainer {
   SessionContext& c_;
   const config::Experiment& experiment_;
   int64_t first_step_, first_samples_, saved_at_, evaluated_at_ = -1;
+  double first_seconds_;        // of training, before this run
+  std::optional<double> loss_;  // of the newest step of this run
   bool clips_ = false;
   // The learning rates of groups, if there are several: the group, its names in the files, the
   // rate.

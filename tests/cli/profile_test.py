@@ -1,6 +1,7 @@
 """plait profile: the shape of its tables, records and traces, and what it refuses. No time is asserted."""
 
 import json
+import re
 import unittest
 
 from support import Case, TINY
@@ -195,6 +196,27 @@ class Rates(Case):
             self.assertAlmostEqual(line["mfu"], line["tflops"] / 0.001)
             self.assertNotIn("tokens", line)
             self.assertNotIn("tflops_full", line)
+
+    def test_of_steps_alone(self):
+        # Evaluations of 2000 times as many samples as the steps take far longer than these.
+        self.write("t.toml", TINY.replace("samples = 100", "samples = 32000"))
+        done = self.expect(0, "run", "t.toml", "--run-dir", "r", "evaluate.every=1",
+                           "--json").event("done")
+        steps = [line for line in self.lines("r") if "event" not in line]
+        # A line for each step; the last batch of an epoch is smaller.
+        samples = [line["samples"] for line in steps]
+        made = [after - before for before, after in zip([0, *samples], samples)]
+        seconds = sum(n / line["samples_per_s"] for n, line in zip(made, steps))
+        self.assertEqual(len(steps), 40)
+        self.assertLess(seconds, steps[-1]["elapsed_s"] / 2)
+        self.assertAlmostEqual(done["samples_per_s"] * seconds / samples[-1], 1, places=3)
+        told = self.expect(0, "run", "t.toml", "--run-dir", "p", "evaluate.every=1")
+        lines = [line for line in self.lines("p") if "event" not in line]
+        seconds = sum(n / line["samples_per_s"] for n, line in zip(made, lines))
+        self.assertRegex(told.out, r"samples/s, .* s, .*s of it in steps\n")
+        bar, = re.findall(r"step 40/40 .* ([0-9.]+)([kM]?) samples/s", told.err)
+        rate = float(bar[0]) * {"": 1, "k": 1e3, "M": 1e6}[bar[1]]
+        self.assertAlmostEqual(rate * seconds / samples[-1], 1, delta=0.01)
 
     def test_metrics_of_training(self):
         losses = 'losses = [{type = "cross_entropy"}, {type = "cross_entropy", name = "soft", label_smoothing = 0.1}]\n'

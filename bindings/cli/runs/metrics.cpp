@@ -34,6 +34,10 @@ std::string seconds_text(double seconds) {
   return strf(seconds < 100 ? "%.2f s" : "%.0f s", seconds);
 }
 
+std::string counted(long long n, const char* noun) {
+  return strf("%lld %s%s", n, noun, n == 1 ? "" : "s");
+}
+
 std::string metric_text(double value) {
   if (!std::isfinite(value)) return infinite_text(value);
   const double size = std::fabs(value);

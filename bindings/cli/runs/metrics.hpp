@@ -11,6 +11,8 @@ namespace plait::cli {
 void show_metrics(Terminal& terminal, const Json& evaluation);
 // A duration: "0.8 ms", "2.41 s", "3661 s".
 std::string seconds_text(double seconds);
+// "1 step", "20 steps".
+std::string counted(long long n, const char* noun);
 // A metric as text with its significant digits; "nan", "inf" or "-inf".
 std::string metric_text(double value);
 // Of a rate: 0.25, 950, 12.3k, 4.56M.

@@ -44,7 +44,7 @@ class Run {
   void pass_events_on();
   void report(Session& session, const plait_step_result& last);
   int interrupted(const Json& session, const HostError& e);
-  Json rates(const plait_step_result& last) const;
+  Json rates(const plait_step_result& last, double seconds) const;
 
   using Clock = std::chrono::steady_clock;
   Context& context_;
@@ -133,9 +133,8 @@ void Run::on_step(const plait_step_result& r) {
   terminal_.record(record);
 }
 
-// Over the whole run, evaluations and checkpoints included.
-Json Run::rates(const plait_step_result& last) const {
-  const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
+// Over the steps of this process, in the seconds that they took: without evaluations and saves.
+Json Run::rates(const plait_step_result& last, double seconds) const {
   const double samples = static_cast<double>(last_samples_ - first_samples_),
                rate = seconds > 0 ? samples / seconds : 0;
   Json all = {{"samples_per_s", rate}};
@@ -151,6 +150,12 @@ Json Run::rates(const plait_step_result& last) const {
 
 std::string rates_text(const Json& rates) {
   std::string text = strf("%.0f samples/s, ", rates.value("samples_per_s", 0.0));
+// seconds: since the start; trained: of them in steps, which the rates count.
+std::string times_text(double seconds, double trained) {
+  const std::string text = seconds_text(seconds);
+  return trained > 0.95 * seconds ? text : text + ", " + seconds_text(trained) + " of it in steps";
+}
+
   if (rates.contains("tokens_per_s"))
     text += strf("%.0f tokens/s, ", rates.value("tokens_per_s", 0.0));
   if (rates.contains("tflops")) text += scaled(rates.value("tflops", 0.0) * 1e12, "FLOP/s, ");
@@ -163,7 +168,8 @@ void Run::report(Session& session, const plait_step_result& last) {
   const std::string run_dir = facts.value("run_dir", "");
   const Json evaluation = facts.value("last_evaluation", Json());
   const bool stepped = last_samples_ > first_samples_;
-  const Json rates = this->rates(last);
+  const double trained = facts.value("training_seconds", 0.0);
+  const Json rates = this->rates(last, trained);
   Json done = {{"event", "done"},
                {"run_dir", run_dir},
                {"step", last.step},
@@ -188,9 +194,9 @@ void Run::report(Session& session, const plait_step_result& last) {
       terminal_.line(
           strf("stopped early, after %lld of %lld steps: evaluate.early_stop", step, steps));
     if (skipped > 0)
-      terminal_.line(
-          strf("%lld of %lld steps were skipped: values were not finite", skipped, step));
-    terminal_.line(rates_text(rates) + seconds_text(seconds));
+      terminal_.line(strf("%lld of ", skipped) + counted(step, "step") +
+                     (skipped == 1 ? " was" : " were") + " skipped: values were not finite");
+    terminal_.line(rates_text(rates) + times_text(seconds, trained));
   } else {
     terminal_.line(
         strf("nothing to do: step %lld was the last; run.steps=N changes the length", step));

@@ -59,6 +59,21 @@ TEST_CASE("pauses do not count, nor does the time between two calls of a host") 
   CHECK(add(host, 2, 100, 101, 4, 1).samples_per_s == doctest::Approx(4));
 }
 
+TEST_CASE("the time of all steps has neither pauses nor what lies between two runs") {
+  StepMeter meter(kUnits);
+  CHECK(meter.total_seconds() == 0);
+  meter.follow(true);
+  add(meter, 1, 0, 1, 4, 1);
+  add(meter, 2, 2, 3, 4, 1);  // with the second before it
+  meter.pause();              // an evaluation of 7 seconds
+  add(meter, 3, 10, 12, 4, 1);
+  CHECK(meter.total_seconds() == doctest::Approx(5));
+  meter.restart();  // a checkpoint was loaded
+  meter.follow(true);
+  add(meter, 4, 20, 21, 4, 1);
+  CHECK(meter.total_seconds() == doctest::Approx(6));
+}
+
 TEST_CASE("a step that was launched while the one before it ran takes the time from its end") {
   StepMeter meter(kUnits);
   add(meter, 1, 0, 2, 4, 1);
