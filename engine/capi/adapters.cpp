@@ -44,6 +44,12 @@ void leave_fields(config::Experiment& e, const plan::Plan& plan) {
   session::leave_fixed_adapter(e);
 }
 
+// Fields stood for data while the plan was made; the experiment that is saved has the data.
+void leave_field_texts(config::Experiment& e) {
+  for (config::DatasetConfig& dataset : e.datasets)
+    dataset.keys.set_texts("fields", {}, dataset.keys.origin("fields"));
+}
+
 void set_save(config::Experiment& e, const char* value) {
   for (auto& [path, keys] : e.sections)
     if (path == "checkpoint") keys.set_text("save", value, keys.origin("save"));
@@ -54,6 +60,7 @@ config::Experiment without_adapters(const plan::Plan& plan) {
   config::Experiment e = with_adapters(plan, [](const auto&, const auto&) { return false; });
   set_save(e, "all");
   leave_fields(e, plan);
+  leave_field_texts(e);
   for (config::ModelConfig& model : e.models) {
     model.keys.set_text("load", "", model.keys.origin("load"));
     for (const char* key : {"load_names", "load_missing", "load_unexpected"})

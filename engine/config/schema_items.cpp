@@ -177,6 +177,11 @@ constexpr Key<DatasetConfig> kDataset[] = {
     key<&DatasetConfig::limit>(
         count("limit", "0", 0, "samples", "number of samples to use, from the first; 0: all"),
         kResult),
+    in_keys<DatasetConfig>(
+        texts_option("fields", "[]",
+                     "its fields where its files are not there, each as \"x: input f32 [28,28]\" "
+                     "(input, target or weight); the dataset then has no samples. Empty: of the "
+                     "files")),
 };
 constexpr Key<ItemConfig> kTokenizer[] = {
     key<&ItemConfig::type>(text_option("type", nullptr, "tokenizer item"), kResult),

@@ -45,7 +45,10 @@ class AdapterRule {
   // Returns why it cannot be merged, or "". weight and bias become what they are to be.
   std::string merge(ValueId& weight, ValueId& bias) {
     const std::string what = "adapter '" + adapter_.name + "' (" + adapter_.path + ")";
-    if (!item_.merge) return what + ": method '" + item_.name + "' cannot be merged";
+    if (!item_.merge)
+      return what + ": method '" + item_.name +
+             "' cannot be merged: what it adds is no change of a weight or a bias, so the model "
+             "without it cannot compute the same";
     if (!target_.weight)
       return what + " changes what layer '" + known_.name + "' makes, not a weight";
     const plait_shape of_weight = shape(weight), of_bias = shape(bias);

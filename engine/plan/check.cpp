@@ -9,6 +9,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/field_texts.hpp"
 #include "engine/plan/normalization.hpp"
 #include "kit/by_target.hpp"
 
@@ -49,6 +50,8 @@ void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
 
 void add_unopened(const config::DatasetConfig& d, const Error& e,
                   const config::PathResolver& resolver, config::Problems& problems) {
+  if (!fields_given(d).empty())  // nothing was opened
+    return problems.add(d.keys.origin("fields"), d.path + ".fields", e.text(), "", e.code());
   const auto missing = d.options.missing_paths(resolver);
   for (const config::GivenPath& value : missing) add_missing(d, value, resolver, problems);
   if (!missing.empty()) return;
@@ -227,8 +230,9 @@ bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelCo
   const bool is_there = has_parameters(plan, tracer, model, adapter);
   if (sound && !is_there)
     problems.add(adapter.origin, adapter.path, "adapter '" + adapter.name + "' changes nothing",
-                 "`exclude` leaves nothing of what `match` matches, or that has nothing which " +
-                     adapter.type + " changes");
+                 held.empty() ? "`exclude` leaves nothing of what `match` matches"
+                              : adapter.type + " finds nothing to change in " + some(held) +
+                                    "; see plait plugins " + adapter.type);
   return sound && is_there;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/plan/check.hpp"
 #include "engine/plan/dataset_texts.hpp"
 #include "engine/plan/devices.hpp"
+#include "engine/plan/field_texts.hpp"
 #include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {
@@ -124,7 +125,7 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
   for (const auto& d : plan.experiment.datasets)
     if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems, middle)) {
       // That of training may be there for the shapes of what a host feeds.
-      if (d.name != "train" && dataset->info().n_samples == 0)
+      if (d.name != "train" && fields_given(d).empty() && dataset->info().n_samples == 0)
         problems.add(d.origin, d.path,
                      "dataset '" + d.type + "' of plugin '" + dataset->plugin() +
                          "' has no samples to evaluate",
@@ -145,11 +146,12 @@ void keep_samples_read(PlanDraft& plan) {
         return std::any_of(e.stage_feeds.begin(), e.stage_feeds.end(), reads);
       });
   for (auto& dataset : plan.datasets) {
+    const config::DatasetConfig& config = *plan.experiment.dataset(dataset->name());
+    if (!fields_given(config).empty()) continue;  // it has no others
     if (!any)
       dataset = dataset->description();
     else if (!dataset->has_samples())
-      dataset =
-          std::make_shared<Dataset>(*plan.experiment.dataset(dataset->name()), *plan.registry);
+      dataset = std::make_shared<Dataset>(config, *plan.registry);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/field_texts.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/metric_sums.hpp"
@@ -31,6 +32,9 @@ Evaluation Evaluator::evaluate(const std::string& name, int64_t max_batches) {
                    did_you_mean(nearest(name, names)) + "; there are: " + join(names) +
                    "; add it, or name another one (plait eval --dataset NAME)");
   }
+  if (!plan::fields_given(*c_.plan.experiment.dataset(name)).empty())
+    fail_config("[session] [data." + name + "] tells its fields and has no samples to evaluate; " +
+                "leave out " + c_.plan.experiment.dataset(name)->path + ".fields");
   // The program contains the normalisation of one dataset.
   const config::DatasetConfig* planned = c_.plan.experiment.dataset("eval");
   if (!planned) planned = c_.plan.experiment.dataset("train");

@@ -3,11 +3,12 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/schema.hpp"
+#include "engine/plan/field_texts.hpp"
 
 namespace plait::session {
 namespace {
 
-constexpr char kDevice[] = "device";
+constexpr char kDevice[] = "device", kFields[] = "fields of [data.";
 
 using config::OptionSet;
 using config::OptionValue;
@@ -21,6 +22,7 @@ class Collector {
     for (const auto& [path, set] : e.sections) values(path, set);
     for (const config::ModelConfig& model : e.models) of_model(model);
     if (const config::DatasetConfig* train = e.dataset("train")) of_data(*train);
+    for (const auto& dataset : plan_.datasets) fields_of(*dataset);
     all_[kDevice] = plan_.device;  // auto takes another one where a plugin cannot be loaded
     return std::move(all_);
   }
@@ -84,9 +86,17 @@ class Collector {
     item("data.train", data);
     for (const config::NormalizeConfig& one : data.normalize)
       values("data.train.normalize." + one.field, one.keys);
+    if (!plan::fields_given(data).empty()) return;  // its samples are not known
     const plait_dataset_info& info = plan_.dataset("train")->info();
     all_["content of [data.train]"] =
         strf("%ld samples, %s", static_cast<long>(info.n_samples), hex64(info.fingerprint).c_str());
+  }
+  // The whole text stands for the dataset where it is not there: data.NAME.fields.
+  void fields_of(const plan::Dataset& dataset) {
+    std::vector<std::string> texts;
+    for (uint32_t i = 0; i < dataset.info().n_fields; ++i)
+      texts.push_back(config::toml_text(plan::field_text(dataset.info().fields[i])));
+    all_[kFields + dataset.name() + "]"] = "[" + join(texts) + "]";
   }
 
   const plan::Plan& plan_;
@@ -120,7 +130,8 @@ std::vector<std::string> differences(const ResultConfig& then, const ResultConfi
       lines.push_back(shown(key) + " was " + was + ", is " + is->second);
   }
   for (const auto& [key, is] : now)
-    if (!then.contains(key) && key != kDevice)  // checkpoints of older engines do not tell it
+    // Checkpoints of older engines tell neither.
+    if (!then.contains(key) && key != kDevice && !key.starts_with(kFields))
       lines.push_back(shown(key) + " was not set, is " + is);
   return lines;
 }

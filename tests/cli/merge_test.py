@@ -121,6 +121,40 @@ class Merge(RankCase):
                                delta=1e-5 * alone["loss"])
         self.expect(0, "export", "alone", "alone.safetensors")
 
+    def test_needs_no_data(self):
+        rows = "".join(f"{i % 7},{i % 5},{i % 3}\n" for i in range(64))
+        self.write("a.csv", "x,y,kind\n" + rows)
+        data = 'type = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\n'
+        text = ("[run]\nepochs = 2\n[batch]\nglobal = 16\n[data.train]\n" + data + "[data.eval]\n" +
+                data + TINY[TINY.index("[model]"):] + 'schedule = {type = "cosine", warmup_steps = 2}\n' + ADAPTERS)
+        self.write("csv.toml", text)
+        auto = 'data.train.normalize="auto"'
+        self.expect(0, "run", "csv.toml", "--run-dir", "run", "-q", auto)
+        before = self.evaluated("run")
+        (self.folder / "a.csv").rename(self.folder / "b.csv")
+        self.expect(0, "merge", "csv.toml", "--from", "run", "--to", "alone", auto)
+        self.expect(0, "merge", "run", "--to", "another")
+        self.fails(2, ("eval", "alone"), "file", "a.csv' not found")
+        (self.folder / "b.csv").rename(self.folder / "a.csv")
+        for merged in ("alone", "another"):
+            self.assertIn("fields = []\n", (self.folder / merged / "run.toml").read_text())
+            self.assertAlmostEqual(self.evaluated(merged)["loss"] / before["loss"], 1, places=5)
+
+    def test_fields_in_place_of_data(self):
+        # Shapes are all that a plan needs of data; samples are refused where there are none.
+        fields = ['data.train.fields=["x: input f32 [8]", "label: target i32 []"]',
+                  'data.eval.fields=["x: input f32 [8]", "label: target i32 []"]']
+        csv = TINY.replace('type = "synthetic"\nsamples = 200\nshape = [8]\nclasses = 3\n',
+                           'type = "csv"\npath = "no.csv"\n')
+        self.write("no.toml", csv)
+        self.fails(2, ("plan", "no.toml"), "file 'no.csv' not found")
+        there, = self.expect(0, "plan", "t.toml", "--json").records
+        planned, = self.expect(0, "plan", "no.toml", *fields, "--json").records
+        self.assertEqual(planned["parameter_count"], there["parameter_count"])
+        self.fails(1, ("run", "no.toml", *fields), "[data.train] has no samples")
+        self.fails(2, ("check", "no.toml", 'data.train.fields=["x input f32"]'), "data.train",
+                   'expected a field as "x: input f32 [28,28]"')
+
     def test_messages(self):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=1")
         self.fails(2, ("merge", "lora.toml", "--to", "alone"), "plait merge needs --from DIR")
@@ -131,7 +165,7 @@ class Merge(RankCase):
         self.write("narrow.toml", TINY + BOTTLENECK)
         self.expect(0, "run", "narrow.toml", "--run-dir", "narrow", "-q", "run.steps=1")
         self.fails(2, ("merge", "narrow", "--to", "alone"), "adapter 'narrow' (model.adapters[0])",
-                   "method 'bottleneck' cannot be merged")
+                   "method 'bottleneck' cannot be merged: what it adds is no change of a weight")
         self.assertFalse((self.folder / "alone").exists())
         self.assertFalse(list(self.folder.glob(".alone*")))
 

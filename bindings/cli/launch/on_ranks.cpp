@@ -144,8 +144,10 @@ int in_one_process(Context& context, const FileArguments& file, const RankedComm
   FileArguments alone = file;
   Engine engine = context.open_engine();
   const Experiment given = Experiment::read(engine, alone.path(), alone.overrides());
-  for (std::string& key : on_one_rank(Json::parse(given.describe())))
-    alone.positional.push_back(std::move(key));
+  const Json values = Json::parse(given.describe());
+  for (std::string& key : on_one_rank(values)) alone.positional.push_back(std::move(key));
+  if (command.overrides)
+    for (std::string& key : command.overrides(values)) alone.positional.push_back(std::move(key));
   const Experiment experiment = Experiment::read(engine, alone.path(), alone.overrides());
   command.inspect(experiment);
   return command.work(Plan(experiment), RankInfo{});

@@ -13,6 +13,8 @@ struct RankedCommand {
   // Sees the experiment first, which lives as long as the work. Errors: CliError for one that the
   // command cannot use.
   std::function<void(const Experiment&)> inspect;
+  // Further overrides, of in_one_process(), by the values of the experiment; may be empty.
+  std::function<std::vector<std::string>(const Json& values)> overrides;
   // The command with the plan of this rank; its exit code.
   std::function<int(const Plan&, const RankInfo&)> work;
   int64_t ranks = 0;      // to start on this machine; 0: as many as [topology] asks for

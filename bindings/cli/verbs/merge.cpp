@@ -5,7 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <plait/adapters.hpp>
+#include <plait/checkpoint.hpp>
 #include <string>
+#include <vector>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
@@ -91,12 +93,34 @@ int merge_into(Context& context, const std::string& from, const MergeArguments& 
   return kOk;
 }
 
+// The fields of the data as the checkpoint tells them: no data are opened, which may be elsewhere.
+// values: of the experiment. A checkpoint of an older engine tells none.
+std::vector<std::string> without_data(Context& context, const std::string& from,
+                                      const Json& values) {
+  const Engine engine = context.open_engine();
+  const Json settings = Json::parse(describe_checkpoint(engine, from)).at("settings");
+  std::vector<std::string> overrides;
+  // Without samples epochs have no length, which schedules need.
+  if (const auto steps = settings.find("steps that the schedule assumes");
+      steps != settings.end() && values.at("run.epochs").at("value") != 0)
+    overrides = {"run.epochs=0", "run.steps=" + steps->get<std::string>()};
+  for (const auto& [key, fields] : settings.items()) {
+    constexpr std::string_view kBegin = "fields of [data.";
+    if (!key.starts_with(kBegin)) continue;
+    const std::string table = "data." + key.substr(kBegin.size(), key.size() - kBegin.size() - 1);
+    if (values.contains(table + ".type"))
+      overrides.push_back(table + ".fields=" + fields.get<std::string>());
+  }
+  return overrides;
+}
+
 int run_merge(Context& context, const MergeArguments& arguments) {
   const std::string from = source_of(arguments);
   const NewFolder unused("merge", arguments.to);  // before the work
   RankedCommand command;
   Json values;
   command.inspect = [&](const Experiment& of) { values = Json::parse(of.describe()); };
+  command.overrides = [&](const Json& all) { return without_data(context, from, all); };
   command.saves = false;
   command.work = [&](const Plan& plan, const RankInfo&) {
     return merge_into(context, from, arguments, plan, values);
@@ -110,7 +134,7 @@ void add_merge(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "merge",
       "writes a checkpoint of the model of FILE alone, [[model.adapters]] merged into it; in "
-      "one process, whatever [topology] asks for");
+      "one process, whatever [topology] asks for; its data need not be there");
   const auto arguments = std::make_shared<MergeArguments>();
   add_file(*verb, arguments->file);
   verb->add_option("--from", arguments->from,
