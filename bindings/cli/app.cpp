@@ -13,6 +13,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/completion.hpp"
 #include "bindings/cli/help/help_examples.hpp"
+#include "bindings/cli/help/help_format.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/terminal/cells.hpp"
@@ -49,6 +50,7 @@ void set_up_verb(CLI::App& verb, const std::string& path) {
 
 void set_up(CLI::App& app, Context& context) {
   app.fallthrough();
+  app.formatter(help_format(context.terminal.columns(), context.terminal.utf8()));  // verbs inherit
   app.require_subcommand(0, 1);  // without a verb, run_app prints the help
   app.footer(kFooter);
   app.set_version_flag("-V,--version", std::string("plait ") + plait_version() + " (ABI " +

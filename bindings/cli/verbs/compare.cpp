@@ -43,12 +43,13 @@ std::string letter(size_t i) {
 
 void show_runs(Terminal& t, const std::vector<RunRecord>& runs) {
   Table table("lllrl");
+  table.row({"", "run", "state", "step", "started"});
   for (size_t i = 0; i < runs.size(); ++i)
     table.row({letter(i), runs[i].path, runs[i].state,
                strf("%lld/%lld", static_cast<long long>(runs[i].step),
                     static_cast<long long>(runs[i].steps)),
                time_text(runs[i].started)});
-  t.raw(table.text());
+  t.raw(table.fitted("", t.columns(), t.utf8()));
 }
 
 std::vector<std::string> head(const char* first, size_t runs) {
@@ -75,12 +76,12 @@ void show_keys(Terminal& t, const std::vector<ChangedKey>& keys, size_t runs) {
     table.row(std::move(row));
   }
   t.line("");
-  t.raw(table.text());
+  t.raw(table.fitted("", t.columns(), t.utf8()));
 }
 
 void show_values(Terminal& t, const OfRuns& curves) {
   Table table("l" + std::string(curves.size() * 3, 'r'));
-  std::vector<std::string> titles{"last, lowest, highest"};
+  std::vector<std::string> titles{""};
   for (size_t i = 0; i < curves.size(); ++i) titles.insert(titles.end(), {letter(i), "", ""});
   table.row(titles);
   for (const std::string& name : names_of(curves)) {
@@ -93,8 +94,8 @@ void show_values(Terminal& t, const OfRuns& curves) {
     }
     table.row(std::move(row));
   }
-  t.line("");
-  t.raw(table.text());
+  t.line("\nlast, lowest, highest");
+  t.raw(table.fitted("", t.columns(), t.utf8()));
 }
 
 void draw(Terminal& t, const OfRuns& curves) {

@@ -7,7 +7,8 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/declarations.hpp"
 #include "bindings/cli/help/reference.hpp"
-#include "bindings/cli/terminal/table.hpp"
+#include "bindings/cli/terminal/cells.hpp"
+#include "bindings/cli/terminal/definitions.hpp"
 
 namespace plait::cli {
 namespace {
@@ -32,10 +33,15 @@ bool is_last_part(const Json& table, const std::string& word) {
 }
 
 void show_rows(Terminal& t, const std::string& title, const std::string& help, const Json& keys) {
-  t.line(t.bold(title) + "  " + help);
-  Table table("ll");
-  for (const Json& key : keys) table.row({key_text(key), meaning_of(key)});
-  if (!table.empty()) t.raw(table.text("  "));
+  constexpr int kWidest = 34, kIndent = 2, kGap = 2;  // longer names have a line of their own
+  t.paragraph(t.bold(title) + "  " + help);
+  int begin = 6;
+  for (const Json& key : keys) {
+    const int width = kIndent + columns_of(key_text(key), t.utf8()) + kGap;
+    if (width <= kWidest || t.columns() == 0) begin = std::max(begin, width);
+  }
+  for (const Json& key : keys)
+    t.raw(definition(key_text(key), meaning_of(key), begin, t.columns(), t.utf8()));
 }
 
 // A table with all its keys, or with the one of a name.

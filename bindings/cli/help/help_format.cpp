@@ -1,0 +1,62 @@
+#include "bindings/cli/help/help_format.hpp"
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <string>
+
+#include "bindings/cli/terminal/cells.hpp"
+#include "bindings/cli/terminal/definitions.hpp"
+
+namespace plait::cli {
+namespace {
+
+class HelpFormat : public CLI::Formatter {
+ public:
+  HelpFormat(int columns, bool utf8) : columns_(columns), utf8_(utf8) {}
+
+  std::string make_description(const CLI::App* app) const override {
+    return fitted(Formatter::make_description(app));
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return fitted(Formatter::make_usage(app, std::move(name)));
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return row(make_option_name(option, is_positional) + make_option_opts(option),
+               make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* verb) const override {
+    return row(verb->get_display_name(true), verb->get_description());
+  }
+  // Examples, which are indented, are commands: they stay some where they are broken.
+  std::string make_footer(const CLI::App* app) const override {
+    std::istringstream lines(Formatter::make_footer(app));
+    std::string all;
+    for (std::string line; std::getline(lines, line);)
+      all += (line.starts_with("  ") ? command(line) : fitted(line)) + "\n";
+    return all;
+  }
+
+ private:
+  std::string fitted(const std::string& text) const { return wrapped(text, columns_, utf8_); }
+  std::string row(const std::string& name, const std::string& text) const {
+    return definition(name, text, static_cast<int>(get_column_width()), columns_, utf8_);
+  }
+  std::string command(const std::string& line) const {
+    constexpr const char* kContinues = " \\";
+    std::string all = wrapped(line, columns_ > 0 ? columns_ - 2 : 0, utf8_);
+    for (size_t at = all.find('\n'); at != std::string::npos; at = all.find('\n', at + 3))
+      all.insert(at, kContinues);
+    return all;
+  }
+
+  int columns_;
+  bool utf8_;
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_format(int columns, bool utf8) {
+  return std::make_shared<HelpFormat>(columns, utf8);
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,65 @@
+"""Texts in a window of few columns: every line fits, unless a single word is longer."""
+
+import re
+import subprocess
+import unittest
+
+from support import PLAIT, TINY, Case
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Window(Case):
+    def check(self, columns, *words):
+        """The text, of which no line is wider than the window where it could be broken."""
+        text = STYLE.sub("", self.on_terminal(*words, columns=columns, env={"LC_ALL": "C.UTF-8"}))
+        for line in text.splitlines():
+            if len(line) > columns:
+                indent = len(line) - len(line.lstrip())
+                self.assertNotIn(" ", line[indent:].removesuffix(" \\"),
+                                 f"{len(line)} in {columns}: plait {' '.join(words)}\n{line}")
+        return text
+
+    def verbs(self):
+        shown = subprocess.run([PLAIT, "--help"], capture_output=True, text=True, check=True).stdout
+        return re.findall(r"(?m)^  ([a-z]+) ", shown[shown.index("Subcommands:"):])
+
+    def test_help(self):
+        verbs = self.verbs()
+        self.assertGreater(len(verbs), 20)
+        for columns in (80, 40):
+            self.check(columns, "--help")
+            for verb in verbs:
+                self.check(columns, "help", verb)
+        # A name and its text stand beside each other where there is room for both.
+        wide, narrow = self.check(80, "help", "run"), self.check(40, "help", "run")
+        self.assertRegex(wide, r"\n  --resume TEXT:\{auto,never,must\}\n {30}resume from the")
+        self.assertRegex(wide, r"\n  --until STEP:POSITIVE {7}stops after this step")
+        self.assertRegex(narrow, r"\n  --until STEP.*\n      stops after this step")
+
+    def test_commands_stay_some(self):
+        text = self.check(40, "help", "run")
+        commands = text[text.index("Examples:"):].replace(" \\\n    ", " ")
+        self.assertIn("\n  plait run demo topology.data=2 run.steps=400 --run-dir runs/two "
+                      "--resume must\n", commands)
+
+    def test_keys(self):
+        for columns in (80, 40):
+            for words in ((), ("optimizer",), ("lora",), ("run.log_every",), ("model.layers",)):
+                self.check(columns, "keys", *words)
+
+    def test_compare(self):
+        self.write("t.toml", TINY)
+        for name, rate in (("first", "0.01"), ("second", "0.02")):
+            self.expect(0, "run", "t.toml", "-q", "--run-dir", f"runs/of-a-long-name/{name}",
+                        f"optimizer.learning_rate={rate}", "run.steps=5")
+        runs = ["runs/of-a-long-name/first", "runs/of-a-long-name/second"]
+        wide = self.check(160, "compare", *runs)
+        self.assertRegex(wide, r"optimizer.learning_rate +0.01 +0.02\n")
+        for columns in (80, 40):
+            text = self.check(columns, "compare", *runs)
+            self.assertRegex(text, r"optimizer.learning_rate(\n  A 0.01, B| +0.01 +)")
+
+
+if __name__ == "__main__":
+    unittest.main()
