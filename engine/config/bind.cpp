@@ -86,6 +86,7 @@ class Binder {
       header(model.path + ".adapters", true);
       item(adapter);
     }
+    if (model.adapters.empty()) absent_adapters(model.path + ".adapters");
     for (size_t i = 0; i < model.losses.size(); ++i) {
       const std::string path = loss_path(model, i);
       header(path.substr(0, path.find('[')), path.ends_with(']'));
@@ -98,17 +99,40 @@ class Binder {
     if (model.optimizer) bind_optimizer(table_path(model, "optimizer"), *model.optimizer);
   }
 
-  // A table that the experiment does without, as comments. name: what stands for its type.
+  // A table that the experiment does without, as comments. name: what stands for its type; more:
+  // further lines.
   void absent(const std::string& help, const std::string& header, OptionView keys,
-              const std::string& name = {}) {
+              const std::string& name = {}, const std::string& more = {}) {
     std::string text = header + "\n";
     for (uint32_t i = 0; i < keys.size(); ++i) text += template_line(keys[i], name);
+    text += more;
     out_ += "\n# " + help + "; not set\n";
     for (size_t at = 0; at < text.size();) {
       const size_t end = text.find('\n', at);
       out_ += "# " + text.substr(at, end + 1 - at);
       at = end + 1;
     }
+  }
+
+  // With the options of every method: a line for each that has some.
+  void absent_adapters(const std::string& path) {
+    const std::vector<std::string> names = catalog_.item_names(PLAIT_KIND_PEFT);
+    if (names.empty()) return;
+    std::string more;
+    for (const std::string& name : names) {
+      CatalogItem method;
+      if (!catalog_.find_item(PLAIT_KIND_PEFT, name, method)) continue;
+      std::vector<std::string> options;
+      for (uint32_t i = 0; i < method.options.size(); ++i) {
+        const plait_option& option = method.options[i];
+        options.push_back(std::string(option.name) + " = " +
+                          (option.default_value ? option.default_value : "\"???\""));
+      }
+      if (!options.empty()) more += "# options of " + name + ": " + join(options) + "\n";
+    }
+    absent("few parameters that are trained beside the model's own, which are frozen then: " +
+               join(names),
+           "[[" + path + "]]", adapter_keys(), names.front(), more);
   }
 
   void bind_optimizer(const std::string& path, const OptimizerConfig& optimizer) {

@@ -84,6 +84,11 @@ class Verbs(Case):
     def test_bind_is_complete_and_stable(self):
         self.write("t.toml", TINY)
         first = self.expect(0, "bind", "t.toml").out
+        self.assertIn("# [[model.adapters]]\n", first)  # which the file lacks
+        self.assertRegex(first, r"\n# # options of lora: rank = 8, alpha = ")
+        adapted = self.expect(0, "bind", "t.toml",
+                              'model.adapters=[{type="ia3", match=["*.weight"]}]')
+        self.assertNotIn("options of lora", adapted.out)
         self.assertIn("seed = 42", first)
         self.assertIn("momentum" if "sgd" in first else "eps = ", first)
         self.write("bound.toml", first)
