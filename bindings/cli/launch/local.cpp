@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <plait/base.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "bindings/cli/context.hpp"
@@ -119,8 +121,8 @@ Variables variables_of(int rank, const LocalJob& job, const Rendezvous& rendezvo
                    {"MASTER_ADDR", "127.0.0.1"},
                    {"MASTER_PORT", std::to_string(rendezvous.other_port)},
                    {"TORCHELASTIC_RUN_ID", rendezvous.id},
-                   {"TORCHELASTIC_RESTART_COUNT", "0"},
-                   {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                   {"TORCHELASTIC_RESTART_COUNT", std::to_string(job.restart)},
+                   {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.most_restarts)},
                    {"TORCHELASTIC_USE_AGENT_STORE", "False"},
                    {"TORCHELASTIC_ERROR_FILE", ""}};
   if (!getenv("OMP_NUM_THREADS")) all.emplace_back("OMP_NUM_THREADS", std::to_string(cores));
@@ -201,11 +203,24 @@ std::string unsaved_text(const WatchResult& result, const std::vector<int>& unsa
 
 std::string failure_text(const WatchResult& result, const std::vector<FailureReport>& reports,
                          int rank) {
-  std::string text = "[launch] rank " + std::to_string(rank) + " failed first: ";
+  const bool alone = result.exits.size() == 1;
+  std::string text = alone ? "[launch] the process failed: "
+                           : "[launch] rank " + std::to_string(rank) + " failed first: ";
   for (const FailureReport& r : reports)
     if (r.rank == rank) return text + r.text.substr(0, r.text.find('\n'));
   text += exit_text(result.exits[static_cast<size_t>(rank)]);
-  return text + "; the other ranks failed as a consequence";
+  return alone ? text : text + "; the other ranks failed as a consequence";
+}
+
+// Whether the failure of a rank may be gone when it is started again.
+bool may_pass(const WatchResult& result, const std::vector<FailureReport>& reports, int rank) {
+  constexpr uint32_t kPassing[] = {PLAIT_ERR_PEER, PLAIT_ERR_IO, PLAIT_ERR_MEMORY,
+                                   PLAIT_ERR_DEVICE};
+  if (result.signal) return false;  // the user ends the job
+  for (const FailureReport& r : reports)
+    if (r.rank == rank)
+      return std::find(std::begin(kPassing), std::end(kPassing), r.code) != std::end(kPassing);
+  return result.exits[static_cast<size_t>(rank)].signal != 0;
 }
 
 }  // namespace
@@ -224,11 +239,12 @@ JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureR
   }
   if (failed.size() > 1 && all_alike(result, reports))
     return {result.exits[0].code, -1,
-            strf("[launch] all %zu ranks failed, for the same reason", failed.size())};
+            strf("[launch] all %zu ranks failed, for the same reason", failed.size()),
+            may_pass(result, reports, 0)};
   if (!failed.empty()) {
     const int first = first_failed(result, reports, failed);
     return {result.exits[static_cast<size_t>(first)].code, first,
-            failure_text(result, reports, first)};
+            failure_text(result, reports, first), may_pass(result, reports, first)};
   }
   if (!unsaved.empty())
     return {128 + result.signal, -1,
@@ -261,7 +277,9 @@ JobOutcome run_local(const LocalJob& job) {
   };
   try {
     const WatchResult result = watch(workers_of(job, rendezvous), settings);
-    return find_root_cause(result, reports.failures(), job);
+    JobOutcome outcome = find_root_cause(result, reports.failures(), job);
+    outcome.run_dir = reports.run_dir();
+    return outcome;
   } catch (const std::system_error& e) {
     throw CliError(kEnvironment, std::string("[launch] ") + e.what());
   }

@@ -10,6 +10,7 @@
 #include "bindings/cli/launch/cores.hpp"
 #include "bindings/cli/launch/local.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/launch/restarts.hpp"
 #include "bindings/cli/one_rank.hpp"
 
 namespace plait::cli {
@@ -61,7 +62,9 @@ int launch(Context& context, const FileArguments& file, int64_t ranks,
                         "on one machine: start them with torchrun, srun or mpirun on several",
                         static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)) +
                        command.other_way);
-  terminal.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));
+  terminal.note(
+      strf("starting %lld rank%s ", static_cast<long long>(ranks), ranks == 1 ? "" : "s") +
+      cores_for(ranks));
   LocalJob job;
   job.ranks = static_cast<int>(ranks);
   job.command = context.words;
@@ -73,7 +76,7 @@ int launch(Context& context, const FileArguments& file, int64_t ranks,
   job.saves = command.saves;
   job.relay = [&terminal](std::string_view line) { terminal.relay(line); };
   job.print = [&terminal](const FailureReport& failure) { print_failure(terminal, failure); };
-  const JobOutcome outcome = run_local(job);
+  const JobOutcome outcome = run_with_restarts(job, command.restarts, terminal);
   if (outcome.text.empty()) return outcome.code;
   terminal.error(outcome.text);
   terminal.record({{"event", "error"},
@@ -121,13 +124,17 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
       throw CliError(kUsage, "[cli] topology.backend: " + reason + "; leave topology.backend out");
     command.inspect(experiment);
     if (!own.alone()) {
+      if (command.restarts > 0 && !started_by_plait() && own.rank == 0)
+        context.terminal.log(PLAIT_LOG_WARN, "[cli] --max-restarts has no effect: " + own.source +
+                                                 " has started the ranks, and restarts them if at "
+                                                 "all; with --resume auto they continue");
       const Plan plan(experiment, job);
       meets = true;
       return work_as_rank(command, plan, own);
     }
     ranks = command.ranks > 0 ? command.ranks : ranks_of(values);
     const Job started(JobSettings{.size = static_cast<uint32_t>(ranks)});
-    if (ranks == 1) return command.work(Plan(experiment, started), own);
+    if (ranks == 1 && command.restarts == 0) return command.work(Plan(experiment, started), own);
     // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
     // prints the warnings.
     const Hush hush(context.terminal);

@@ -20,6 +20,7 @@ struct RankedCommand {
   int64_t ranks = 0;      // to start on this machine; 0: as many as [topology] asks for
   double grace = 60;      // seconds that ranks have to end after a signal
   bool saves = true;      // on a signal, before it ends
+  int64_t restarts = 0;   // of a job that dies; above 0 a single rank is a process of its own, too
   std::string other_way;  // where processes are not as many as ranks: ends the message; may be ""
 };
 

@@ -20,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kConnected = "{\"connected\":true}";
+constexpr const char* kRunDir = "run_dir";
 
 std::string dump(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -81,7 +82,12 @@ std::optional<FailureReport> from_line(std::string_view line) {
 const FailureReport* Reports::add(std::string_view line) {
   connected_ = connected_ || line == kConnected;
   auto report = from_line(line);
-  if (!report) return nullptr;
+  if (!report) {
+    const Json value = Json::parse(line, nullptr, false);
+    if (value.is_object() && value.contains(kRunDir) && value[kRunDir].is_string())
+      run_dir_ = value[kRunDir].get<std::string>();
+    return nullptr;
+  }
   const bool waits = report->secondary() ||
                      std::any_of(failures_.begin(), failures_.end(), [&](const FailureReport& r) {
                        return r.code == report->code && r.text == report->text;
@@ -120,6 +126,16 @@ void report_connected() noexcept {
   if (fd < 0) return;
   const std::string line = std::string(kConnected) + "\n";
   if (write(fd, line.data(), line.size()) < 0) return;  // as in report_failure()
+}
+
+void report_run_dir(const std::string& run_dir) noexcept {
+  try {
+    const int fd = launcher_pipe();
+    const std::string line = dump({{kRunDir, run_dir}}) + "\n";
+    if (fd < 0 || line.size() > PIPE_BUF) return;
+    if (write(fd, line.data(), line.size()) < 0) return;  // as in report_failure()
+  } catch (const std::exception&) {                       // a restart then begins anew
+  }
 }
 
 bool launcher_prints(const std::string& text) {

@@ -38,6 +38,8 @@ bool launcher_prints(const std::string& text);
 // Tells the launcher that all ranks are connected: from then on they notice by themselves when one
 // is lost.
 void report_connected() noexcept;
+// Tells it where the files of the run are.
+void report_run_dir(const std::string& run_dir) noexcept;
 
 // Short enough for an atomic write; ends with a newline.
 std::string to_line(const FailureReport& report);
@@ -56,11 +58,13 @@ class Reports {
   // Whether the other ranks cannot know that this one has ended: they were not connected yet, and
   // it has not reported a failure, which it tells the others first.
   bool is_silent(size_t rank) const;
+  const std::string& run_dir() const { return run_dir_; }  // "": not told
 
  private:
   std::vector<FailureReport> failures_;
   size_t settled_ = 0;  // failures before this index wait no longer
   bool connected_ = false;
+  std::string run_dir_;
 };
 
 }  // namespace plait::cli

@@ -115,6 +115,11 @@ RunRecord read_run(const std::string& path) {
   get(environment, "device", run.device);
   get(environment, "command", run.command);
   run.overrides = lines_of(path + "/overrides.txt");
+  const std::vector<std::string> restarts = lines_of(path + "/" + std::string(kRestarts));
+  run.restarts = static_cast<int64_t>(restarts.size());
+  if (!restarts.empty())
+    if (const Json newest = Json::parse(restarts.back(), nullptr, false); newest.is_object())
+      get(newest, "reason", run.restarted_for);
   if (run.state == "running" && is_gone(run)) run.state = "lost";
   return run;
 }
@@ -248,6 +253,7 @@ Json record_of(const RunRecord& run) {
 std::string plain(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+          {"restarts", run.restarts},
   return text;
 }
 

@@ -24,11 +24,14 @@ struct RunRecord {
   std::string host, device, command;   // of the newest start
   int64_t process = 0;                 // likewise
   std::vector<std::string> overrides;  // "key=value" of the first start
+  int64_t restarts = 0;                // by `plait run --max-restarts`
+  std::string restarted_for;           // why, the newest time
 
   // By read_values(): a step's line and the means in it, then the newest evaluation, "eval/loss".
   std::vector<std::pair<std::string, double>> values;
-  double seconds = 0;      // since the start, at the newest line of a step
-  double steps_per_s = 0;  // over the newest lines; 0: not known
+  double seconds = 0;  // since the start, at the newest line of a step
+  // Over the newest lines; of a run that has one since its start, since that. 0: not known.
+  double steps_per_s = 0;
   int64_t evaluated_at = 0;
 };
 
@@ -47,13 +50,17 @@ class NewestValues {
   void add_step(const Json& line);
   Values step_, evaluation_;
   double seconds_ = 0, weighted_loss_ = 0, weight_ = 0;
-  int64_t at_ = 0, evaluated_at_ = 0;
+  int64_t at_ = 0, evaluated_at_ = 0, began_at_ = 0;
   std::deque<std::pair<double, int64_t>> recent_;  // Unix seconds and step, since a resume
 };
 // Enough of the end of metrics.ndjson for NewestValues.
 inline constexpr int64_t kNewestBytes = 1 << 16;
 // The line of the last evaluation, which may be further from the end; "": there is none.
 std::string last_evaluation(const std::string& run);
+
+// In a run directory a line for each restart: {"schema":1,"time":...,"restart":1,"of":3,
+// "reason":"..."}.
+inline constexpr char kRestarts[] = "restarts.ndjson";
 
 // The name of this machine, as the records have it.
 std::string own_host();

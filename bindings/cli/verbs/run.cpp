@@ -27,6 +27,7 @@ struct RunArguments {
   double grace = 60;
   int64_t ranks = 0;
   int64_t until = 0;  // 0: to the end
+  int64_t restarts = 0;
 };
 
 class Run {
@@ -243,6 +244,7 @@ int Run::run() {
   command.grace = arguments_.grace;
   command.ranks = arguments_.ranks;
   command.inspect = [this](const Experiment& experiment) {
+  command.restarts = arguments_.restarts;
     values_ = Json::parse(experiment.describe());
     if (const std::string endless = unbounded_reason(values_); !endless.empty())
       throw CliError(kUsage, "[cli] " + endless);
@@ -280,6 +282,7 @@ int Run::train(const Plan& plan) {
   report_connected();
   const Json facts = Json::parse(session.describe());
   plan_ = Json::parse(plan.describe());
+  if (own_.rank == 0) report_run_dir(facts.value("run_dir", ""));
   announce(plan_, facts);
   tell_more(opened);
   if (const std::string dir = facts.value("run_dir", ""); terminal_.json && !dir.empty())
@@ -332,6 +335,11 @@ void add_run(CLI::App& app, Context& context) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
   verb->callback([&context, arguments] {
+  verb->add_option("--max-restarts", arguments->restarts,
+                   "starts a run again that dies by a signal or a passing fault (a rank lost, a "
+                   "file, memory, a device) so many times at most, from its newest checkpoint")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000));
     context.run_command = [&context, arguments] { return Run(context, *arguments).run(); };
   });
 }

@@ -63,6 +63,9 @@ void show(Terminal& t, const RunRecord& run, double now) {
   if (const std::string text = values_text(run, true); !text.empty())
     t.paragraph(strf("  at step %lld: ", static_cast<long long>(run.evaluated_at)) + text);
   if (!run.message.empty()) t.paragraph("  " + plain(run.message));
+  if (run.restarts > 0)
+    t.paragraph("  restarted " + counted(run.restarts, "time") +
+                ", the newest time after: " + plain(run.restarted_for));
   t.paragraph(run.checkpoint.empty() ? "  no checkpoint" : "  checkpoint " + run.checkpoint);
   if (run.state != "running" && run.state != "done" && !run.checkpoint.empty())
     t.line("  to resume: plait run " + path_word(run.path) + " --run-dir " + path_word(run.path) +

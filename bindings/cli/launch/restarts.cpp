@@ -1,0 +1,93 @@
+#include "bindings/cli/launch/restarts.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bindings/cli/runs/run_record.hpp"
+
+namespace plait::cli {
+namespace {
+
+constexpr int64_t kFirstWait = 1, kLongestWait = 60;  // seconds
+
+int64_t wait_before(int64_t restart) {
+  return restart > 6 ? kLongestWait : std::min(kFirstWait << (restart - 1), kLongestWait);
+}
+
+// A log of the run that is not its own: without it the run continues all the same.
+void record(const std::string& run_dir, const Json& restart) {
+  if (run_dir.empty() || !is_run(run_dir)) return;
+  std::ofstream(run_dir + "/" + kRestarts, std::ios::app)
+      << restart.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+std::string from_text(const std::string& run_dir) {
+  if (run_dir.empty()) return "from the beginning: there is no run directory yet";
+  const std::string checkpoint = read_run(run_dir).checkpoint;
+  return checkpoint.empty() ? "from the beginning: there is no checkpoint yet"
+                            : "from " + checkpoint;
+}
+
+}  // namespace
+
+std::vector<std::string> resuming(std::vector<std::string> words, const std::string& run_dir) {
+  const auto given = [](const std::string& word, const std::string& option) {
+    return word == option ? 2 : word.starts_with(option + "=") ? 1 : 0;  // words
+  };
+  size_t verb = 1;
+  while (verb < words.size() && words[verb] != "run")
+    verb += words[verb] == "--data" || words[verb] == "--plugins" ? 2 : 1;
+  for (size_t i = verb + 1; i < words.size() && words[i] != "--";) {
+    const auto n = std::max(given(words[i], "--run-dir"), given(words[i], "--resume"));
+    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+    if (n == 0)
+      ++i;
+    else
+      words.erase(at, at + std::min<std::ptrdiff_t>(n, words.end() - at));
+  }
+  if (verb < words.size())
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(verb) + 1,
+                 {"--run-dir=" + run_dir, "--resume=auto"});
+  return words;
+}
+
+JobOutcome run_with_restarts(LocalJob& job, int64_t most, Terminal& terminal) {
+  const std::vector<std::string> words = job.command;
+  std::string run_dir;
+  job.most_restarts = most;
+  for (job.restart = 0;; ++job.restart) {
+    JobOutcome outcome = run_local(job);
+    if (!outcome.run_dir.empty()) run_dir = outcome.run_dir;
+    if (outcome.text.empty() || !outcome.may_pass || job.restart == most) {
+      if (job.restart > 0 && !outcome.text.empty())
+        outcome.text += strf("; it had been restarted %lld time%s",
+                             static_cast<long long>(job.restart), job.restart == 1 ? "" : "s");
+      return outcome;
+    }
+    const int64_t next = job.restart + 1, wait = wait_before(next);
+    const Json restart = {
+        {"schema", 1},
+        {"event", "restart"},
+        {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+                     .count()},
+        {"restart", next},
+        {"of", most},
+        {"run_dir", run_dir},
+        {"reason", outcome.text}};
+    record(run_dir, restart);
+    terminal.record(restart);
+    terminal.notice(outcome.text +
+                    strf("\nrestart %lld of %lld in %lld s, ", static_cast<long long>(next),
+                         static_cast<long long>(most), static_cast<long long>(wait)) +
+                    from_text(run_dir));
+    std::this_thread::sleep_for(std::chrono::seconds(wait));  // a signal ends this process
+    if (!run_dir.empty()) job.command = resuming(words, run_dir);
+  }
+}
+
+}  // namespace plait::cli
