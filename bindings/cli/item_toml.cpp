@@ -1,5 +1,6 @@
 #include "bindings/cli/item_toml.hpp"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
@@ -17,6 +18,36 @@ std::string item_toml(const std::string& type, const std::vector<std::string>& o
     toml += option.substr(0, at) + " = " + (Json::accept(value) ? value : quoted(value)) + "\n";
   }
   return toml;
+}
+
+namespace {
+
+// The key of a line, which counts from 1; "": there is no such line.
+std::string key_of_line(const std::string& toml, size_t line) {
+  size_t begin = 0;
+  for (; line > 1 && begin < toml.size(); --line)
+    begin = std::min(toml.find('\n', begin), toml.size() - 1) + 1;
+  const size_t equals = toml.find(" = ", begin);
+  return equals == std::string::npos ? "" : toml.substr(begin, equals - begin);
+}
+
+}  // namespace
+
+std::string with_options_named(std::string text, const std::string& document,
+                               const std::string& toml) {
+  const std::string begin = document + ":";
+  for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+    const char *const end = text.data() + text.size(), *number = text.data() + at + begin.size();
+    size_t line = 0, column = 0;
+    const auto after_line = std::from_chars(number, end, line);
+    if (after_line.ec != std::errc() || after_line.ptr == end || *after_line.ptr != ':') continue;
+    const auto after = std::from_chars(after_line.ptr + 1, end, column);
+    if (after.ec != std::errc() || end - after.ptr < 2 || after.ptr[0] != ':') continue;
+    const auto length = static_cast<size_t>(after.ptr - text.data()) + 2 - at;
+    const std::string key = key_of_line(toml, line);
+    text.replace(at, length, key.empty() || key == "type" ? "" : "--option " + key + ": ");
+  }
+  return text;
 }
 
 }  // namespace plait::cli

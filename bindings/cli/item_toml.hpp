@@ -1,6 +1,7 @@
 // An item given on the command line, a tokenizer or a format, as the TOML that the library reads.
 #pragma once
 
+#include <plait/plait.hpp>
 #include <string>
 #include <vector>
 
@@ -9,5 +10,20 @@ namespace plait::cli {
 // type = "TYPE", and of each KEY=VALUE a line; a value that is no JSON is a text.
 // Errors: CliError for an option without "=".
 std::string item_toml(const std::string& type, const std::vector<std::string>& options);
+
+// A message about that TOML, which the engine calls `document`: "document:2:1: " becomes "--option
+// KEY: ", as the user gave it.
+std::string with_options_named(std::string text, const std::string& document,
+                               const std::string& toml);
+
+// What `call` returns; its errors likewise.
+template <class Call>
+auto naming_options(const std::string& document, const std::string& toml, Call&& call) {
+  try {
+    return call();
+  } catch (const HostError& e) {
+    throw HostError(e.code(), with_options_named(e.what(), document, toml));
+  }
+}
 
 }  // namespace plait::cli

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/machine.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
@@ -40,10 +41,10 @@ void show_head(Terminal& t, const Json& plan) {
   const Json topology = plan.value("topology", Json::object());
   const bool alone = topology.value("ranks", 1LL) == 1;
   t.paragraph(t.bold(plan.value("name", "")) + " on " + plan.value("device", "") +
-              (alone ? strf(" (%lld threads)", plan.value("threads", 0LL)) : "") +
-              strf(": %lld steps of %lld samples, in micro-batches of %lld",
-                   plan.value("steps", 0LL), plan.value("global_batch", 0LL),
-                   plan.value("micro_batch", 0LL)));
+              (alone ? " (" + counted(plan.value("threads", 0LL), "thread") + ")" : "") + ": " +
+              counted(plan.value("steps", 0LL), "step") + " of " +
+              counted(plan.value("global_batch", 0LL), "sample") +
+              strf(", in micro-batches of %lld", plan.value("micro_batch", 0LL)));
   if (!alone && topology.contains("rank")) t.paragraph(place_text(topology));
 }
 

@@ -96,8 +96,8 @@ const char* template_of(const plait_generator& g, const plait_prompt& p) {
   if (p.chat_template) return p.chat_template;
   if (g.config.chat_template.empty())
     fail_invalid(
-        "[capi] plait_prompt.messages need a chat template; set plait_prompt.chat_template, or "
-        "generate.chat_template in the experiment");
+        "[capi] plait_prompt.messages need a chat template; set plait_prompt.chat_template (plait "
+        "generate --template NAME), or generate.chat_template in the experiment");
   return g.config.chat_template.c_str();
 }
 

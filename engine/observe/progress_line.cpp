@@ -93,18 +93,22 @@ struct Field {
   int rank;
   std::string text;
   bool is_bar = false;
+  std::string shorter = {};  // of the step: without their number, which the share stands for
   int width() const { return is_bar ? kFewestCells + kFrame : static_cast<int>(text.size()); }
 };
+
+constexpr int kShare = 9;  // rank
 
 std::vector<Field> fields_of(const ProgressState& s) {
   constexpr size_t kRate = 8, kNumber = 5;
   std::vector<Field> all;
   if (s.steps > 0) {
     const std::string steps = strf("%lld", static_cast<long long>(s.steps));
-    all.push_back({9, wide(strf("%d %%", static_cast<int>(100 * done_share(s))), 5)});
+    all.push_back({kShare, wide(strf("%d %%", static_cast<int>(100 * done_share(s))), 5)});
     all.push_back({8, "", true});
     const std::string step = strf("%lld", static_cast<long long>(s.step));
-    all.push_back({11, wide(step, steps.size()) + "/" + steps});
+    const std::string padded = wide(step, steps.size());
+    all.push_back({11, padded + "/" + steps, false, padded});
   } else {
     all.push_back({11, strf("step %lld", static_cast<long long>(s.step))});
   }
@@ -126,14 +130,26 @@ int width_of(const std::vector<Field>& fields) {
   return width - kGap;
 }
 
+// Makes room for the share of the steps, if that is enough.
+bool shorten_step(std::vector<Field>& fields, int room) {
+  const auto step =
+      std::find_if(fields.begin(), fields.end(), [](const Field& f) { return !f.shorter.empty(); });
+  const int less = static_cast<int>(step->text.size() - step->shorter.size());
+  if (width_of(fields) - less > room) return false;
+  step->text = step->shorter;
+  return true;
+}
+
 }  // namespace
 
 ProgressLine terminal_line(const ProgressState& s, int columns, bool utf8) {
   std::vector<Field> fields = fields_of(s);
   const auto lower = [](const Field& a, const Field& b) { return a.rank < b.rank; };
   const int room = columns - kFree;
-  while (fields.size() > 1 && width_of(fields) > room)
-    fields.erase(std::min_element(fields.begin(), fields.end(), lower));
+  while (fields.size() > 1 && width_of(fields) > room) {
+    const auto least = std::min_element(fields.begin(), fields.end(), lower);
+    if (least->rank != kShare || !shorten_step(fields, room)) fields.erase(least);
+  }
   const int cells = std::min(kFewestCells + room - width_of(fields), kMostCells);
   ProgressLine line;
   for (const Field& f : fields) {

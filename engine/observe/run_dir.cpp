@@ -260,7 +260,7 @@ void RunDir::write_status(const RunStatus& status) const {
   JsonWriter json(true);
   json.object().field("schema", 1).field("run", id_).field("state", status.state);
   json.field("step", status.step).field("steps", status.steps).key("loss");
-  status.step > 0 ? json.value(status.loss) : json.null();
+  status.loss ? json.value(*status.loss) : json.null();
   json.field("message", status.message).field("checkpoint", status.checkpoint);
   json.field("time", unix_seconds()).field("process", static_cast<int64_t>(getpid())).end_object();
   files_->replace(join_path(path_, "status.json"), json.text() + "\n");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,9 +34,9 @@ inline constexpr char kRunning[] = "running", kDone[] = "done";
 struct RunStatus {
   std::string state = {};  // kRunning, kDone, "failed", "interrupted", "aborted"
   int64_t step = 0, steps = 0;
-  double loss = 0;
-  std::string message = {};     // of the error
-  std::string checkpoint = {};  // newest committed checkpoint
+  std::optional<double> loss = {};  // of the newest step of this process; none: it made none
+  std::string message = {};         // of the error
+  std::string checkpoint = {};      // newest committed checkpoint
 };
 
 // True for a single path component that is safe as a folder name: letters, digits, `-`, `_`, `.`,

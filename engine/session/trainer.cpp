@@ -63,7 +63,7 @@ observe::ProgressConfig Trainer::progress_config() const {
 
 void Trainer::status(const char* state, const StepResult& r, const std::string& message) {
   if (!c_.run_files) return;
-  c_.run_files->status({state, r.step, c_.plan.total_steps, r.loss, message, checkpoint_});
+  c_.run_files->status({state, r.step, c_.plan.total_steps, loss_, message, checkpoint_});
 }
 
 // Behind an error, which another one must not hide.
@@ -301,9 +301,9 @@ bool Trainer::stops_early(const Evaluation& e) {
   }
   c_.state.evaluations_without_gain = std::max<int64_t>(c_.state.evaluations_without_gain, 0);
   if (++c_.state.evaluations_without_gain < stop.patience) return false;
-  c_.log.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluations",
-                   stop.stop_metric.c_str(), c_.state.best,
-                   static_cast<long>(c_.state.evaluations_without_gain)));
+  const auto n = static_cast<long>(c_.state.evaluations_without_gain);
+  c_.log.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluation%s",
+                   stop.stop_metric.c_str(), c_.state.best, n, n == 1 ? "" : "s"));
   return true;
 }
 
@@ -416,6 +416,7 @@ StepResult Trainer::step() {
 
 // Reports a step; returns whether the run stops after it.
 bool Trainer::made(const StepResult& r) {
+  loss_ = r.loss;
   if (slow_ops_.is_complete())
     warn(c_.abort_on_error("stragglers", [this] { return slow_ops_.report(); }));
   log_step(r);

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/name_rules.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/weights.hpp"
 
@@ -36,6 +38,18 @@ bool matches_any(const Names& patterns, const std::string& name) {
                      [&](const std::string& pattern) { return glob_match(pattern, name); });
 }
 
+// Whether it is named as one of several files of weights: model-00001-of-00002.safetensors.
+bool is_shard(const std::string& path) {
+  const std::string name = name_of(path);
+  const size_t of = name.rfind("-of-");
+  constexpr size_t kDigits = 5;
+  const auto are_digits = [&](size_t at) {
+    const std::string part = name.substr(std::min(at, name.size()), kDigits);
+    return part.size() == kDigits && part.find_first_not_of("0123456789") == std::string::npos;
+  };
+  return of != std::string::npos && of > kDigits && are_digits(of - kDigits) && are_digits(of + 4);
+}
+
 class Assignment {
  public:
   Assignment(const WeightSource& source, const plan::Plan& plan, const Names& names,
@@ -47,6 +61,7 @@ class Assignment {
         bases_(bases) {}
 
   std::vector<GivenTensor> run(Log* log, std::vector<std::string>& initial) {
+    check_rules();
     for (const plan::Parameter& p : plan_.parameters)
       if (source_.gives(p)) assign(p);
     if (!missing_.empty()) fail_missing();
@@ -89,6 +104,9 @@ class Assignment {
       fail_data(what + ": it holds what was trained beside '" + printable(bases_[0].path) +
                 "'; name these weights there, and '" + source_.path +
                 "' in `load` of the adapters");
+    if (is_shard(source_.path))
+      fail_data(what + ", as it is one of several files of weights; name their folder: " +
+                source_.key + " = \"" + printable(folder_of(source_.path)) + "\"");
     const Parameters others(missing_.begin() + 1, missing_.end());
     fail_data(what + did_you_mean(nearest(wanted, names_)) +
               (wanted == p.name ? "" : " for '" + p.name + "'") +
@@ -115,6 +133,28 @@ class Assignment {
         fail_config("[session] " + source_.key + "_unexpected: pattern '" + pattern +
                     "' matches no tensor of '" + source_.path + "'" +
                     did_you_mean(nearest(pattern, names_)) + "; it has " + shortened(names_));
+  }
+
+  // A rule whose own side names no parameter does nothing: it has a typing error.
+  void check_rules() const {
+    if (source_.adapter || plan_.experiment.generate.only) return;
+    Names own;
+    for (const plan::Parameter& p : plan_.parameters)
+      if (p.model == source_.model.name) own.push_back(p.name);
+    const auto is_used = [&](const std::string& rule) {
+      const NameRules one({rule});
+      return std::any_of(own.begin(), own.end(), [&](const std::string& name) {
+        const std::string_view full(name);
+        return one.find({full, full.substr(source_.model.name.size() + 1)}).has_value();
+      });
+    };
+    for (const std::string& rule : source_.model.load_names) {
+      if (is_used(rule)) continue;
+      const std::string ours(trim(std::string_view(rule).substr(0, rule.find('='))));
+      fail_config("[session] " + source_.key + "_names: '" + printable(ours) + "' of '" +
+                  printable(rule) + "' matches no parameter of model '" + source_.model.name + "'" +
+                  did_you_mean(nearest(ours, own)) + "; its parameters are " + shortened(own));
+    }
   }
 
   // Tensors of other models, and of adapters with a `load` of their own, belong to those. A plan

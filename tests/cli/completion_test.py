@@ -52,6 +52,10 @@ class Offers(Completion):
         self.assertEqual(self.names("plugins", "adamw"), ["adamw"])
         self.assertEqual(self.names("ops", "matmu"), ["matmul"])
         self.assertEqual(self.names("nonsense", "x"), [])
+        self.assertEqual(self.names("export", ""), ["hf", "peft", ":files"])
+        self.assertEqual(self.names("export", "h"), ["hf", ":files"])
+        self.assertEqual(self.names("import", ""), ["hf", "peft"])
+        self.assertEqual(self.names("import", "hf", ""), [":folders"])
 
     def test_keys(self):
         self.assertEqual(self.names("run", "t.toml", "optimizer.lea"), ["optimizer.learning_rate="])

@@ -37,6 +37,9 @@ class CommandLine(Case):
     def test_help_as_a_word(self):
         for words in (["help"], ["help", "run"], ["help", "data", "get"]):
             self.assertEqual(self.expect(0, *words).out, self.expect(0, *words[1:], "--help").out)
+        record, = self.expect(0, "--json", "help", "run").records
+        self.assertEqual(record["help"], self.expect(0, "run", "--help").out)
+        self.fails(2, ["--json", "help", "rnu"], "there is no verb 'rnu' (did you mean 'run'?)")
         self.fails(2, ["help", "rnu"], "there is no verb 'rnu' (did you mean 'run'?)")
         self.assertEqual(self.expect(0, "version").out, self.expect(0, "--version").out)
 
@@ -284,7 +287,7 @@ class Labels(Case):
         done = self.expect(0, "run", "e.toml", "run.steps=3")
         self.assertIn("step 2 is not finite (loss nan, gradient norm nan; field 'input' of its sample 1 is nan: correct [data.train]): skipped",
                       done.err)
-        self.assertIn("1 of 3 steps were skipped: values were not finite", done.out)
+        self.assertIn("1 of 3 steps was skipped: values were not finite", done.out)
         done = self.expect(0, "run", "e.toml", "run.steps=3", "topology.data=2")
         self.assertIn("field 'input' of its sample 1 is nan on rank 0: correct [data.train]", done.err)
 

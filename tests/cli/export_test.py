@@ -120,6 +120,13 @@ class Export(RankCase):
                    "it has fc_in.bias, fc_in.weight, linear2.bias, linear2.weight", "model.load_names = [\"OURS=THEIRS\"]")
         self.fails(1, ["run", "t.toml", "model.load=two", 'model.load_names=["linear1.bias=nope"]', "run.out=x"],
                    "has no tensor 'nope' for 'model.linear1.bias'")
+        self.fails(2, ["run", "t.toml", "model.load=out", 'model.load_names=["lin1.*=fc_in.*"]'],
+                   "model.load_names: 'lin1.*' of 'lin1.*=fc_in.*' matches no parameter of model",
+                   "model.linear1.bias")
+        shards = [path.name for path in (self.folder / "out").glob("model-*.safetensors")]
+        self.assertGreater(len(shards), 1)
+        self.fails(1, ["run", "t.toml", f"model.load=out/{shards[0]}", "run.out=x",
+                       'model.load_names=["linear1.*=fc_in.*"]'], "one of several files of weights; name their folder: model.load = \"./out\"")
         self.fails(2, ["run", "t.toml", "model.load=nowhere", "run.out=x"], "model.load names 'nowhere', which does not exist")
         self.fails(2, ["check", "t.toml", "model.load=nowhere"], "override 'model.load=nowhere': model.load:", "names 'nowhere', which does not exist")
         (self.folder / "empty").mkdir()

@@ -198,6 +198,7 @@ learning_rate = 0.01
             (["--ids", "1"], ["model.layers[1].causal=false"], "'model.h0' is not causal"),
             (["--prompt", "a", "--tokenizer", "bytes", "--option", "path=x"], [], "path"),
             (["--chat", "--prompt", "a"], [], "--prompt excludes --chat"),
+            (["--chat", "--tokenizer", "bytes"], [], "give --template NAME"),
             (["--prompt", "a", "--system", "b"], [], "--system requires --chat"),
             (["--ids", "1"], ['generate.input="words"', 'model.layers[0].from=["tokens"]'], "tokens"),
         ]

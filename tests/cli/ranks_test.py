@@ -181,14 +181,14 @@ class Local(Ranks):
         cores = len(os.sched_getaffinity(0))
         most = int(os.environ.get("OMP_THREAD_LIMIT", cores))
         done = self.expect(0, "run", "t.toml", TWO, "run.steps=1")
-        self.assertIn(f"({min(max(1, cores // 2), most)} threads)", done.out)
+        self.assertIn(f"({min(max(1, cores // 2), most)} thread", done.out)
 
     def test_the_device_has_no_more_threads_than_openmp_grants(self):
         done = self.expect(0, "run", "t.toml", "run.steps=1", "run.threads=3", env={"OMP_THREAD_LIMIT": "1"})
-        self.assertIn("(1 threads)", done.out)
+        self.assertIn("(1 thread)", done.out)
         self.assertIn("computes on 1 thread (OMP_THREAD_LIMIT allows no more, expected 3); raise or unset", done.out + done.err)
         done = self.expect(0, "run", "t.toml", "run.steps=1", "run.threads=1", env={"OMP_THREAD_LIMIT": "1"})
-        self.assertIn("(1 threads)", done.out)
+        self.assertIn("(1 thread)", done.out)
         self.assertNotIn("OMP_THREAD_LIMIT", done.out + done.err)
 
     def test_what_is_wrong_is_said_once(self):

@@ -44,6 +44,8 @@ class Runs(Case):
         self.assertIn("eval/accuracy", self.expect(0, "runs", "--value", "eval/accuracy").out.splitlines()[0])
         self.fails(2, ["runs", "--value", "los"], "no run has a value 'los' (did you mean 'loss'?)")
         self.assertEqual(len(self.expect(0, "runs", "runs/2").out.splitlines()), 2)
+        record, = self.expect(0, "runs", ".", "--json").records
+        self.assertEqual([run["run"] for run in record["runs"]], ["runs/x/1", "runs/2"])
         for columns, there in ((40, ("state", "step")), (60, ("loss",)), (80, ("eval/loss",)), (200, ("changed",))):
             lines = self.on_terminal("runs", columns=columns, env={"LC_ALL": "C.UTF-8"}).splitlines()
             self.assertEqual(len(lines), 3)
@@ -125,6 +127,11 @@ class Runs(Case):
         self.assertEqual(narrow.split(), out.split())
         record, = self.expect(0, "status", "runs/r", "--json").records
         self.assertEqual((record["state"], record["step"], record["run"]), ("done", 40, "runs/r"))
+        self.assertGreater(record["steps_per_s"], 0)
+        # One line tells a rate, too: since the start.
+        self.run_of("short", "run.steps=3", "run.log_every=3")
+        record, = self.expect(0, "status", "short", "--json").records
+        self.assertGreater(record["steps_per_s"], 0)
         self.fails(2, ["status", "nowhere"], "cannot be listed")
         (self.folder / "empty").mkdir()
         self.fails(2, ["status", "empty"], "there is no run in 'empty'")

@@ -294,7 +294,8 @@ class Spoiled(Case):
         self.assertTrue(any(loss in ("nan", "inf") for loss in losses), losses)
         written = (self.folder / "r/metrics.ndjson").read_text().splitlines()
         self.assertEqual([json.loads(line)["loss"] for line in written if "lr" in json.loads(line)], losses)
-        self.assertEqual(json.loads((self.folder / "r/status.json").read_text())["state"], "aborted")
+        status = json.loads((self.folder / "r/status.json").read_text())
+        self.assertEqual((status["state"], status["loss"]), ("aborted", losses[-1]))
 
     def test_a_folder_that_cannot_be_written(self):
         self.write("t.toml", TINY)

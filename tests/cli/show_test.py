@@ -297,6 +297,7 @@ length = 50
         for words, *says in ((["none.bin"], "cannot read 'none.bin': No such file"),
                              (["bad.bin"], "'bad.idx' was cut off", "plait data tokenize"),
                              (["none.jsonl"], "cannot read 'none.jsonl'"),
+                             (["x.gz"], "the name of 'x.gz' does not tell", "NAME.csv.gz"),
                              (["a.jsonl"], "holds texts; name the tokenizer with --tokenizer"),
                              (["empty.jsonl", "--tokenizer", "bytes"], "'empty.jsonl' has nothing in it"),
                              (["a.jsonl", "--count", 0], "--count"),

@@ -1,19 +1,24 @@
 #compdef plait
 # zsh completion of plait; write it to a file _plait in a folder of $fpath
 _plait() {
-  local line
+  local line files=
   local -a found whole wholehelp open openhelp
   found=("${(@f)$(${words[1]/#\~/$HOME} __complete zsh "${(@)words[2,CURRENT-1]}" "$PREFIX" 2>/dev/null)}")
   for line in $found; do
     case $line in
-      :files) compset -P '*='; _files; return ;;
-      :folders) compset -P '*='; _files -/; return ;;
+      :files) files=_files ;;
+      :folders) files='_files -/' ;;
       *[=.]$'\t'*) open+=("${line%%$'\t'*}"); openhelp+=("${line/$'\t'/  -- }") ;;
       *) whole+=("${line%%$'\t'*}"); wholehelp+=("${line/$'\t'/  -- }") ;;
     esac
   done
   (( $#open )) && compadd -l -S '' -d openhelp -a open
   (( $#whole )) && compadd -l -d wholehelp -a whole
+  if [[ -n $files ]]; then
+    compset -P '*='
+    ${=files}
+    return
+  fi
   (( $#open + $#whole ))
 }
 if [[ $funcstack[1] == _plait ]]; then _plait "$@"; else compdef _plait plait; fi

@@ -47,7 +47,7 @@ Tokenizer open_tokenizer(const Engine& engine, const std::string& toml) {
     return Tokenizer(engine, toml, "--tokenizer");
   } catch (const HostError& e) {
     throw HostError(e.code(),
-                    std::string(e.what()) +
+                    with_options_named(e.what(), "--tokenizer", toml) +
                         "\nthe tokenizer of a model is named by its folder or file; plait plugins "
                         "tokenizer lists types and options; --option KEY=VALUE gives an option");
   }

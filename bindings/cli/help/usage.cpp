@@ -125,9 +125,14 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
 
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const std::vector<std::string> verbs = verb_names(app);
+  bool helped = false;  // behind `help`, which may follow common options
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with("-") || (i == 1 && word == kHelp)) continue;
+    if (word.starts_with("-")) continue;
+    if (word == kHelp && !helped) {
+      helped = true;
+      continue;
+    }
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) break;
     const std::string_view before = argv[i - 1];
     if (before == "--data" || before == "--plugins") continue;
@@ -140,17 +145,16 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
 
 std::vector<std::string> plain_words(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words[0] == kHelp) {
-    words.erase(words.begin());
-    const std::vector<std::string> verbs = verb_names(app);
-    const bool unknown = !words.empty() && !words[0].starts_with("-") &&
-                         std::find(verbs.begin(), verbs.end(), words[0]) == verbs.end();
-    if (!unknown) words.emplace_back("--help");  // an unknown verb remains an error
-  } else if (const auto first = std::find_if(words.begin(), words.end(),
-                                             [](const auto& w) { return !w.starts_with("-"); });
-             first != words.end() && *first == "version") {
-    *first = "--version";
-  }
+  const auto is_word = [](const std::string& w) { return !w.starts_with("-"); };
+  const auto first = std::find_if(words.begin(), words.end(), is_word);
+  if (first == words.end()) return words;
+  if (*first == "version") *first = "--version";
+  if (*first != kHelp) return words;
+  const auto next = std::find_if(words.erase(first), words.end(), is_word);
+  const std::vector<std::string> verbs = verb_names(app);
+  // An unknown verb remains an error.
+  if (next == words.end() || std::find(verbs.begin(), verbs.end(), *next) != verbs.end())
+    words.emplace_back("--help");
   return words;
 }
 

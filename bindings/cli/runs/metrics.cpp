@@ -56,9 +56,9 @@ std::string rate_number(double value) {
 }
 
 void show_metrics(Terminal& terminal, const Json& evaluation) {
-  terminal.line(strf("evaluated on [data.%s]: %lld samples in %s",
-                     evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
-                     seconds_text(number(evaluation.value("seconds", Json(0)))).c_str()));
+  terminal.line("evaluated on [data." + evaluation.value("dataset", "eval") +
+                "]: " + counted(evaluation.value("samples", 0LL), "sample") + " in " +
+                seconds_text(number(evaluation.value("seconds", Json(0)))));
   std::string loss = "loss " + metric_text(number(evaluation.value("loss", Json())));
   if (evaluation.contains("token_perplexity"))
     loss += ", token_perplexity " + metric_text(number(evaluation.at("token_perplexity")));

@@ -154,6 +154,7 @@ bool NewestValues::line(std::string_view text) {
     add_step(line);
   } else if (is_event(line, "resume")) {
     recent_.clear();
+    get(line, "from_step", began_at_);
   } else if (is_event(line, "evaluate")) {
     std::string dataset = "eval";
     get(line, "dataset", dataset);
@@ -177,8 +178,13 @@ void NewestValues::write_to(RunRecord& run) const {
   if (recent_.empty()) return;
   const auto [then, from] = recent_.front();
   const auto [now, to] = recent_.back();
+  const auto rate = [](int64_t end, int64_t begin, double seconds) {
+    return (static_cast<double>(end) - static_cast<double>(begin)) / seconds;
+  };
   if (now > then)
-    run.steps_per_s = (static_cast<double>(to) - static_cast<double>(from)) / (now - then);
+    run.steps_per_s = rate(to, from, now - then);
+  else if (seconds_ > 0)
+    run.steps_per_s = rate(to, began_at_, seconds_);
 }
 
 std::string last_evaluation(const std::string& run) {
@@ -203,13 +209,14 @@ double value_of(const RunRecord& run, const std::string& name) {
 std::vector<FoundRun> find_started(const std::string& folder) {
   std::error_code error;
   if (is_run(folder)) return {{fs::last_write_time(newest_environment(folder), error), folder}};
+  const bool here = fs::path(folder).lexically_normal() == ".";  // paths then begin inside of it
   std::vector<FoundRun> found;
   for (auto at = fs::recursive_directory_iterator(
            folder, fs::directory_options::skip_permission_denied, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     std::error_code ignored;
     if (!at->is_directory(ignored)) continue;
-    const std::string path = at->path().string();
+    const std::string path = (here ? at->path().lexically_normal() : at->path()).string();
     if (!is_run(path)) continue;
     found.push_back({fs::last_write_time(newest_environment(path), ignored), path});
     at.disable_recursion_pending();
@@ -246,6 +253,7 @@ Json record_of(const RunRecord& run) {
           {"command", run.command},
           {"overrides", run.overrides},
           {"checkpoint", run.checkpoint},
+          {"restarts", run.restarts},
           {"message", run.message},
           {"values", values}};
 }
@@ -253,7 +261,6 @@ Json record_of(const RunRecord& run) {
 std::string plain(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-          {"restarts", run.restarts},
   return text;
 }
 

@@ -67,6 +67,7 @@ class Line {
   std::vector<Candidate> verbs(const CLI::App& of) const;
   // Words of `plait plugins` and `plait keys`.
   std::vector<Candidate> item_names();
+  std::vector<Candidate> formats();
   std::vector<Candidate> first_argument();
 
   const CLI::App& app_;
@@ -165,8 +166,23 @@ std::vector<Candidate> Line::item_names() {
   return all;
 }
 
+// Of models of other libraries.
+std::vector<Candidate> Line::formats() {
+  const Engine engine = context_.open_engine();
+  std::vector<Candidate> all;
+  for (const Json& item : Declarations(engine).items("plait.format/1"))
+    all.push_back({item.at("name"), item.value("help", "")});
+  return all;
+}
+
 std::vector<Candidate> Line::first_argument() {
   const std::string at = path();
+  if (at == "import") return formats();
+  if (at == "export") {  // a format or a checkpoint
+    std::vector<Candidate> all = formats();
+    all.push_back({kAnyFile, ""});
+    return all;
+  }
   if (at == "plugins" || at == "keys") return item_names();
   if (at == "ops") {
     std::vector<Candidate> all;
@@ -203,6 +219,7 @@ std::vector<Candidate> Line::candidates(const std::string& word) {
   }
   if (takes_keys()) return complete_key(context_.open_engine(), file_, word);
   if (path() == "plugins" || path() == "keys") return item_names();
+  if (path() == "import") return {{kAnyFolder, ""}};
   return {{kAnyFile, ""}};
 }
 

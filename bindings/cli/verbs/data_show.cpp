@@ -75,8 +75,14 @@ class Show {
       throw CliError(kUsage, "[data] cannot read '" + given + "': " + std::strerror(ENOENT));
     else if (toml)
       samples(Dataset(engine_, *toml, "--option"));
-    else if (ends_with_any(given, {".jsonl", ".txt", ".gz"}))
+    else if (ends_with_any(given, {".jsonl", ".txt", ".jsonl.gz", ".txt.gz"}) ||
+             (given.ends_with(".gz") && !arguments_.tokenizer.empty()))
       texts();
+    else if (given.ends_with(".gz"))
+      throw CliError(kUsage, "[data] the name of '" + given +
+                                 "' does not tell what it holds; expected NAME.csv.gz, "
+                                 "NAME.tsv.gz, NAME-ubyte.gz, NAME.jsonl.gz or NAME.txt.gz, or "
+                                 "--tokenizer for texts");
     else
       experiment();
     return kOk;

@@ -62,8 +62,9 @@ int export_weights(Context& context, const ExportArguments& arguments) {
     experiment = Experiment::read(engine, given.empty() ? experiment_of(checkpoint) : given, {});
     settings.experiment = experiment->get();
   }
-  const Json done =
-      Json::parse(engine.export_checkpoint(checkpoint, arguments.places.back(), settings));
+  const Json done = Json::parse(naming_options("format", settings.format, [&] {
+    return engine.export_checkpoint(checkpoint, arguments.places.back(), settings);
+  }));
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
   context.terminal.line(

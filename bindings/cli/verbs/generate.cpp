@@ -447,6 +447,10 @@ int Generation::run() {
   const Json planned = Json::parse(experiment.describe());
   length_ = planned.at("generate.length").at("value").get<int64_t>();
   max_tokens_ = planned.at("generate.max_tokens").at("value").get<int64_t>();
+  if (arguments_.chat && planned.at("generate.chat_template").at("value") == "")
+    throw CliError(kUsage,
+                   "[generate] --chat needs to know how the model has learned to see "
+                   "conversations; give --template NAME, or set generate.chat_template");
   const Plan plan(experiment);
   SessionSettings settings;
   settings.no_files = true;

@@ -18,8 +18,10 @@ struct ImportArguments {
 
 int import_model(Context& context, const ImportArguments& arguments) {
   Engine engine = context.open_engine();
-  const Json done = Json::parse(engine.import_model(item_toml(arguments.format, arguments.options),
-                                                    arguments.folder, arguments.out));
+  const std::string format = item_toml(arguments.format, arguments.options);
+  const Json done = Json::parse(naming_options("format", format, [&] {
+    return engine.import_model(format, arguments.folder, arguments.out);
+  }));
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
   context.terminal.line(strf("%llu parameters, %.1f MB of weights, read where they are: %s",

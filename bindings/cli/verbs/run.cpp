@@ -95,10 +95,11 @@ void Run::announce(const Json& plan, const Json& session) {
   if (terminal_.quiet) return;
   if (!own_.alone() && !started_by_plait())
     terminal_.note(strf("%d ranks, launcher %s: ", own_.size, own_.source.c_str()) + own_.reason);
-  terminal_.line(strf("%s: %lld parameters on %s (%lld threads), %lld steps of %lld samples",
-                      plan.value("name", "").c_str(), plan.value("parameter_count", 0LL),
-                      plan.value("device", "").c_str(), plan.value("threads", 0LL),
-                      plan.value("steps", 0LL), plan.value("global_batch", 0LL)));
+  terminal_.line(plan.value("name", "") + ": " +
+                 counted(plan.value("parameter_count", 0LL), "parameter") + " on " +
+                 plan.value("device", "") + " (" + counted(plan.value("threads", 0LL), "thread") +
+                 "), " + counted(plan.value("steps", 0LL), "step") + " of " +
+                 counted(plan.value("global_batch", 0LL), "sample"));
   terminal_.line("run directory " + session.value("run_dir", ""));
 }
 
@@ -149,14 +150,14 @@ Json Run::rates(const plait_step_result& last, double seconds) const {
   return all;
 }
 
-std::string rates_text(const Json& rates) {
-  std::string text = strf("%.0f samples/s, ", rates.value("samples_per_s", 0.0));
 // seconds: since the start; trained: of them in steps, which the rates count.
 std::string times_text(double seconds, double trained) {
   const std::string text = seconds_text(seconds);
   return trained > 0.95 * seconds ? text : text + ", " + seconds_text(trained) + " of it in steps";
 }
 
+std::string rates_text(const Json& rates) {
+  std::string text = strf("%.0f samples/s, ", rates.value("samples_per_s", 0.0));
   if (rates.contains("tokens_per_s"))
     text += strf("%.0f tokens/s, ", rates.value("tokens_per_s", 0.0));
   if (rates.contains("tflops")) text += scaled(rates.value("tflops", 0.0) * 1e12, "FLOP/s, ");
@@ -192,8 +193,8 @@ void Run::report(Session& session, const plait_step_result& last) {
             : strf("done after step %lld: training loss %s", step, metric_text(last.loss).c_str()));
     const auto skipped = static_cast<long long>(last.skipped_steps);
     if (step < steps)
-      terminal_.line(
-          strf("stopped early, after %lld of %lld steps: evaluate.early_stop", step, steps));
+      terminal_.line(strf("stopped early, after %lld of ", step) + counted(steps, "step") +
+                     ": evaluate.early_stop");
     if (skipped > 0)
       terminal_.line(strf("%lld of ", skipped) + counted(step, "step") +
                      (skipped == 1 ? " was" : " were") + " skipped: values were not finite");
@@ -243,8 +244,8 @@ int Run::run() {
   RankedCommand command;
   command.grace = arguments_.grace;
   command.ranks = arguments_.ranks;
-  command.inspect = [this](const Experiment& experiment) {
   command.restarts = arguments_.restarts;
+  command.inspect = [this](const Experiment& experiment) {
     values_ = Json::parse(experiment.describe());
     if (const std::string endless = unbounded_reason(values_); !endless.empty())
       throw CliError(kUsage, "[cli] " + endless);
@@ -281,8 +282,8 @@ int Run::train(const Plan& plan) {
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   report_connected();
   const Json facts = Json::parse(session.describe());
-  plan_ = Json::parse(plan.describe());
   if (own_.rank == 0) report_run_dir(facts.value("run_dir", ""));
+  plan_ = Json::parse(plan.describe());
   announce(plan_, facts);
   tell_more(opened);
   if (const std::string dir = facts.value("run_dir", ""); terminal_.json && !dir.empty())
@@ -334,12 +335,12 @@ void add_run(CLI::App& app, Context& context) {
                    "seconds that ranks have to save and exit after a signal; default 60")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
-  verb->callback([&context, arguments] {
   verb->add_option("--max-restarts", arguments->restarts,
                    "starts a run again that dies by a signal or a passing fault (a rank lost, a "
                    "file, memory, a device) so many times at most, from its newest checkpoint")
       ->type_name("N")
       ->check(CLI::Range(0, 1000000));
+  verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return Run(context, *arguments).run(); };
   });
 }

@@ -83,7 +83,9 @@ TEST_CASE("a line of a terminal: fields go whole where columns are few, ETA last
         " 45 %  [######---------]   450/1000  loss  0.2311  32.1k samples/s  ETA  0:11");
   CHECK(terminal_line(s, 60, false).text() ==
         " 45 %  [#####-------]   450/1000  loss  0.2311  ETA  0:11");
-  CHECK(terminal_line(s, 40, false).text() == " 450/1000  loss  0.2311  ETA  0:11");
+  // The share tells how many steps there are.
+  CHECK(terminal_line(s, 40, false).text() == " 45 %   450  loss  0.2311  ETA  0:11");
+  CHECK(terminal_line(s, 38, false).text() == " 450/1000  loss  0.2311  ETA  0:11");
   CHECK(terminal_line(s, 20, false).text() == "ETA  0:11");
   CHECK(terminal_line(s, 5, false).text() == "ETA  ");
   for (int columns = 12; columns < 250; ++columns)

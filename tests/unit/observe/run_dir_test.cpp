@@ -71,6 +71,7 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   const auto status = nlohmann::json::parse(read("status.json"));
   CHECK(status.at("state") == "failed");
   CHECK(status.at("step") == 6);
+  CHECK(status.at("loss").is_null());  // that of no step is known
   CHECK(status.at("message") == "line \"1\"\nline 2");
 
   const RunDir again =
