@@ -126,7 +126,8 @@ class Export(RankCase):
         shards = [path.name for path in (self.folder / "out").glob("model-*.safetensors")]
         self.assertGreater(len(shards), 1)
         self.fails(1, ["run", "t.toml", f"model.load=out/{shards[0]}", "run.out=x",
-                       'model.load_names=["linear1.*=fc_in.*"]'], "one of several files of weights; name their folder: model.load = \"./out\"")
+                       'model.load_names=["linear1.*=fc_in.*"]'],
+                   "one of several files of weights; name their folder: model.load = \"./out\"")
         self.fails(2, ["run", "t.toml", "model.load=nowhere", "run.out=x"], "model.load names 'nowhere', which does not exist")
         self.fails(2, ["check", "t.toml", "model.load=nowhere"], "override 'model.load=nowhere': model.load:", "names 'nowhere', which does not exist")
         (self.folder / "empty").mkdir()

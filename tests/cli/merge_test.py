@@ -126,7 +126,8 @@ class Merge(RankCase):
         self.write("a.csv", "x,y,kind\n" + rows)
         data = 'type = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\n'
         text = ("[run]\nepochs = 2\n[batch]\nglobal = 16\n[data.train]\n" + data + "[data.eval]\n" +
-                data + TINY[TINY.index("[model]"):] + 'schedule = {type = "cosine", warmup_steps = 2}\n' + ADAPTERS)
+                data + TINY[TINY.index("[model]"):] +
+                'schedule = {type = "cosine", warmup_steps = 2}\n' + ADAPTERS)
         self.write("csv.toml", text)
         auto = 'data.train.normalize="auto"'
         self.expect(0, "run", "csv.toml", "--run-dir", "run", "-q", auto)
