@@ -142,13 +142,13 @@ struct plait_build_table {
    * was requested before with another shape. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *tensor_state)(plait_builder *b, const plait_state *s, plait_value *out);
 
-  /* Since struct_size 104. Adds a term to what training minimises, beside the losses of the
-   * experiment: one that balances experts, or keeps factors orthogonal. `sum` and `weight` are the
-   * two scalars of a loss item (layer.h), and are treated as those: the loss of the model grows by
-   * factor * (sum over the global batch) / (its weight). Terms of one name are added up, and are
-   * reported together as the metric `name`. A term of parameters alone is multiplied by `weight`,
-   * the sum of the sample weights. For layers and PEFT methods, while training() is 1.
-   * Errors: PLAIT_ERR_INVALID for values that are not scalars, or a malformed name;
+  /* Since struct_size 104. Adds a term to what training minimises, such as one that balances experts:
+   * `sum` and `weight` are the two scalars of a loss item (layer.h); the loss of the model grows by
+   * factor * (sum over the global batch) / (its weight). Terms of one name count the same weight; they
+   * are added up, and reported without factors as the metric `name`. A term of parameters alone is
+   * multiplied by `weight`, the sum of named("weight"). Where samples choose their adapter, a term is that
+   * of each adapter: named("weight") is 0 for samples of others. For layers and PEFT methods, while
+   * training() is 1. Errors: PLAIT_ERR_INVALID for values that are not scalars, or a malformed name;
    * PLAIT_ERR_STATE in anything else. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *add_loss)(plait_builder *b, const char *name, double factor, plait_value sum,
                                                      plait_value weight);

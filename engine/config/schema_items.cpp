@@ -19,6 +19,13 @@ namespace {
 using namespace kit;  // declarations
 using enum KeyRole;
 
+// A key that has no field: its reader takes it from the struct's OptionSet.
+template <class C>
+consteval Key<C> in_keys(plait_option option, KeyRole role = kAgreed) {
+  option.struct_size = sizeof(Key<C>);
+  return {{option, role, &detail::kOwnKey}, [](C&, const OptionValue&) {}};
+}
+
 constexpr Key<LayerConfig> kLayer[] = {
     key<&LayerConfig::type, LayerConfig>(text_option("type", nullptr, "layer item"), kResult),
     key<&LayerConfig::name>(

@@ -299,9 +299,9 @@ std::string experts_model(const Folder& folder) {
 [model]
 layers = [
   {type = "embedding", name = "ids", vocabulary = 13, width = 16, std = 0.3},
-  {name = "h", experts = 5, mlp = "swiglu", ffn = 12, dropout = 0.1, )" +
+  {name = "h", experts = 5, balance = 0.3, mlp = "swiglu", ffn = 12, dropout = 0.1, )" +
          shared + R"(},
-  {name = "g", repeat = 2, experts = 4, top_k = 1, norm_top_k = false, ffn = 10, )" +
+  {name = "g", repeat = 2, experts = 4, top_k = 1, norm_top_k = false, balance = 0.2, ffn = 10, )" +
          shared + R"(},
   {name = "f", experts = 2, mlp = "geglu", ffn = 8, )" +
          shared + R"(},

@@ -27,6 +27,23 @@ void check_options(const Builder& b, const Options& o) {
                "out_bias");
 }
 
+// The term that keeps experts busy (Fedus et al. 2021, arXiv 2101.03961, equation 4): of each sample
+// E · Σ_e share_e · mean p_e, with the share of its tokens that have expert e, which counts as a
+// constant, and the mean of their probabilities p (B,T,E). Of samples, so that neither micro-batches
+// nor ranks matter.
+void balance(const Builder& b, double factor, Value p, Value index) {
+  if (!b.training() || factor == 0) return;
+  const Shape shape = b.shape(p), of_index = b.shape(index);
+  const auto tokens = static_cast<double>(shape.dims[1]);
+  const Value ones = b.op("fill", {}, {attr("value", 1.0), attr("shape", of_index.dims)});
+  const Value has = b.op("top_k_grad", {ones, index}, {attr("extent", shape.last())});
+  const Value share = b.sum(has, {1}, false), mean = b.sum(p, {1}, false);  // (B,E), times T
+  const Value weight = b.named("weight");
+  const Value each =
+      b.sum(share * mean, {1}, false) * (static_cast<double>(shape.last()) / (tokens * tokens));
+  b.add_loss("balance", factor, b.sum(b.as(each, b.shape(weight).dtype) * weight), b.sum(weight));
+}
+
 // The experts of each token, and their weights; (B,T,k) both.
 struct Routes {
   Value weights, index;
@@ -37,8 +54,9 @@ Routes route(const Builder& b, const Options& o, Value x, const std::string& pre
   const Value weight =
       b.parameter((prefix + "router.weight").c_str(), shape, Init::normal(0, start_of(o).std));
   const Value logits = b.op("matmul", {x, weight}, {attr("transpose_b", true), attr("wide", true)});
-  const std::vector<Value> chosen =
-      b.ops("top_k", {b.op("softmax", {logits})}, {attr("k", o.integer("top_k"))}, 2);
+  const Value p = b.op("softmax", {logits});
+  const std::vector<Value> chosen = b.ops("top_k", {p}, {attr("k", o.integer("top_k"))}, 2);
+  balance(b, o.real("balance"), p, chosen[1]);
   if (!o.flag("norm_top_k")) return {chosen[0], chosen[1]};
   return {chosen[0] / b.sum(chosen[0], {2}, true), chosen[1]};
 }

@@ -86,6 +86,10 @@ inline constexpr plait_option kExperts[] = {
     opt_bool("norm_top_k", "true",
              "the weights of a token's experts add up to 1; false: they are their probabilities "
              "among all"),
+    at_least(opt_real("balance", "0",
+                      "factor of a term of the loss that is least where a sample's tokens are "
+                      "spread evenly over the experts; the metric `balance` is its mean"),
+             0),
 };
 
 inline constexpr plait_option kBlock[] = {
