@@ -79,11 +79,11 @@ typedef struct plait_peft_update {
   plait_value gradient;  /* (P..), as the optimizer read it: of the mean loss, clipped */
   plait_value step;      /* (): number of this update of the adapter, from 1 */
   int64_t total_steps;   /* of the run; 0: unknown */
-  uint32_t n_targets;    /* T */
+  uint32_t n_targets;    /* T: of this entry of the adapter */
   uint32_t reserved;
   /* For update() only; 0 in score(). */
   plait_value scores;     /* (n): of this target, all its parameters added */
-  plait_value all_scores; /* (T,n): of all targets of the adapter, on all ranks */
+  plait_value all_scores; /* (T,n): of all targets of the adapter's entry, on all ranks */
 } plait_peft_update;
 
 /* Kind "plait.peft/1". Static. */
@@ -127,7 +127,7 @@ typedef struct plait_peft_item {
                                                   plait_peft_start *starts, uint32_t *n);
   /* What the method does behind each update of the optimizer, for a method that chooses between its
    * targets, such as one that gives a budget of ranks to those that matter most. Both are called
-   * for each parameter of each target, and write ops as the rule of an optimizer with
+   * for each trained parameter of a target, and write ops as the rule of an optimizer with
    * PLAIT_SCOPE_TENSOR does (optimizer.h): as if there were one rank, with state() and
    * tensor_state() that belong to the parameter and are saved beside those of the optimizer.
    *

@@ -33,6 +33,7 @@ void add_reads(const Graph& g, ValueId v, Reads& reads) {
     }
     const auto use = op.def && op.def->weight_use ? op.def->weight_use(g, op) : std::nullopt;
     if (!use || op.in[use->weight] != v) continue;
+    if (op.def->stays_wide && op.def->stays_wide(op)) continue;
     (use->is_table ? reads.rows : reads.products) = true;
   }
 }

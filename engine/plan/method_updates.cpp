@@ -1,7 +1,5 @@
 #include "engine/plan/method_updates.hpp"
 
-#include <plait/peft.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -33,11 +31,6 @@ const config::AdapterConfig& adapter_of(const PlanDraft& plan, const Parameter& 
     for (const config::AdapterConfig& a : m.adapters)
       if (key_of(a) == entry) return a;
   fail_internal("[plan] '" + p.name + "' belongs to " + entry + ", which is no adapter");
-}
-
-bool has_rules(const plait_peft_item& item) {
-  return item.struct_size >= offsetof(plait_peft_item, update) + sizeof item.update &&
-         (item.score || item.update);
 }
 
 // The targets of each adapter with rules, in the order in which the model was traced: on all ranks
@@ -75,6 +68,7 @@ class MethodRules {
       call(rule, "score",
            [&](plait_builder* b) { return item_.score(b, &config_.options, &u, &scores); });
     if (scores) {
+      rule.check_value(scores);
       const plait_shape& s = rule.graph().shape(scores);
       if (s.ndim != 1 || !program::is_float(s.dtype))
         rule.malformed("gives the scores " + program::text(s) + ", expected floats (n),");
@@ -97,8 +91,10 @@ class MethodRules {
     if (item_.update)
       call(rule, "update",
            [&](plait_builder* b) { return item_.update(b, &config_.options, &u, &made); });
-    if (!made || !program::same_dims(rule.graph().shape(made), p_.shape))
-      rule.malformed("makes " + (made ? program::text(rule.graph().shape(made)) : "nothing"));
+    rule.check_value(made);
+    const plait_shape& s = rule.graph().shape(made);
+    if (!program::same_dims(s, p_.shape) || !program::is_float(s.dtype))
+      rule.malformed("makes " + program::text(s));
     rule.result(made, true);
     return rule;
   }
@@ -166,6 +162,11 @@ void set_n_scores(PlanDraft& plan, const std::string& entry) {
 }
 
 }  // namespace
+
+bool has_rules(const plait_peft_item& item) {
+  return item.struct_size >= offsetof(plait_peft_item, update) + sizeof item.update &&
+         (item.score || item.update);
+}
 
 bool has_method_rules(const PlanDraft& plan, const Parameter& p) {
   return !p.frozen && plan.of_methods.contains(p.name) &&

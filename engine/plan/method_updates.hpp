@@ -7,6 +7,8 @@
 //   T targets of an adapter, n scores of each
 #pragma once
 
+#include <plait/peft.h>
+
 #include <deque>
 #include <map>
 #include <string>
@@ -17,7 +19,9 @@
 
 namespace plait::plan {
 
-// Whether the parameter's method has such rules, so that it is updated as a whole.
+// Whether the method has such rules.
+bool has_rules(const plait_peft_item& method);
+// Whether the parameter's method has, so that it is updated as a whole.
 bool has_method_rules(const PlanDraft& plan, const Parameter& parameter);
 
 // Adds the states of methods to those of the parameters, behind the optimizer's, and sets

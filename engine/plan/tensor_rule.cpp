@@ -44,6 +44,11 @@ TensorRule::TensorRule(const Plan& plan, const Parameter& parameter, std::string
         {s, graph_->persistent(s.name, s.shape, marker(kFirstState + states_.size()))});
 }
 
+void TensorRule::check_value(ValueId v) const {
+  if (v == 0 || v >= graph_->n_values())
+    malformed("returns the id " + std::to_string(v) + ", which is no value,");
+}
+
 void TensorRule::malformed(const std::string& what) const {
   fail(PLAIT_ERR_PLUGIN, author_ + " " + what + " for parameter '" + parameter_.name +
                              "' of shape " + program::text(parameter_.shape) + "; tell its author");

@@ -46,6 +46,8 @@ class TensorRule {
   const std::vector<StateUse>& states() const { return states_; }
   program::ValueId result_at(size_t i) const { return results_.at(i).value; }
   [[noreturn]] void malformed(const std::string& what) const;
+  // Errors: PLAIT_ERR_PLUGIN for an id that the author returned and that is no value.
+  void check_value(program::ValueId v) const;
 
  private:
   struct Port {

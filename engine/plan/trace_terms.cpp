@@ -116,16 +116,16 @@ ValueId Tracer::known_weights(const std::vector<ValueId>& among, ValueId weights
 // op belongs to the last stage of its inputs.
 void Tracer::add_term(size_t m, std::vector<LossSums>& to, const LossTerm& term, ValueId sum,
                       ValueId weights, const std::string& adapter) {
+  const auto known = std::find_if(to.begin(), to.end(), [&](const LossSums& one) {
+    return one.name == term.name && one.adapter == adapter;
+  });
+  if (known == to.end()) check_term_name(m, term);
   const int32_t stage = std::exchange(graph_->stage, 0);
   const uint32_t type = plan_.precision.scalar;
   sum = graph_->as_type(sum, type);
   weights = graph_->as_type(weights, type);
   const ValueId scaled = term.factor == 1 ? sum : program::scaled(*graph_, sum, term.factor);
-  const auto known = std::find_if(to.begin(), to.end(), [&](const LossSums& one) {
-    return one.name == term.name && one.adapter == adapter;
-  });
   if (known == to.end()) {
-    check_term_name(m, term);
     to.push_back({term.entry, term.name, 1, sum, weights, false, adapter, true, scaled});
   } else if (!are_equal(known->weights, weights)) {
     graph_->stage = stage;

@@ -42,31 +42,39 @@ std::string start_new(const plan::Plan& plan, const plan::Parameter& p,
                                           : ", which takes a file of weights");
 }
 
-// The setting that names the optimizer of a group's parameters; -1: of no group.
-std::string rule_key(const config::ModelConfig& model, int32_t group) {
-  const bool own = model.optimizer && &model.optimizer->rule(group) != &*model.optimizer;
-  return model.path + ".optimizer" + (own ? strf(".groups[%d]", group) : "") + ".type";
+// The optimizer that a checkpoint's settings name for the parameters of a group (-1: of none), and
+// the key of an experiment that does.
+struct SavedRule {
+  std::string key, type;  // type "": unknown
+};
+SavedRule saved_rule(const checkpoint::Checkpoint& c, const config::ModelConfig& model,
+                     int32_t group) {
+  const std::string saved = model.path + ".optimizer";
+  for (const std::string& own : {strf(".groups[%d].type", group), std::string(".type")}) {
+    const auto at = c.state().settings.find(saved + own);
+    if (at == c.state().settings.end()) continue;
+    std::string type = at->second;
+    std::erase(type, '"');
+    if (!type.empty()) return {(model.optimizer ? model.optimizer->path : saved) + own, type};
+  }
+  return {};
 }
 
 [[noreturn]] void fail_state(const plan::Plan& plan, const plan::CheckpointBlock& b,
                              const checkpoint::Checkpoint& c) {
   const plan::Parameter& p = b.parameter;
   const config::ModelConfig& model = model_of(plan, p);
-  const std::string state = b.tensor.substr(p.name.size() + 1), key = rule_key(model, p.setting);
-  const auto& settings = c.state().settings;
-  const auto saved = settings.find(key);
-  const std::string own = model.optimizer ? model.optimizer->rule(p.setting).type : "";
-  std::string was = saved == settings.end() ? "another optimizer" : saved->second;
-  std::erase(was, '"');
-  const bool same = was == own;
-  fail_config(
-      "[session] '" + c.path() + "' was saved with " + was + (same ? " of other options" : "") +
-      " and has no state '" + state + "' of " + own + " for '" + p.name + "'; resume with " +
-      (same || saved == settings.end()
-           ? "the optimizer as it was"
-           : (model.optimizer ? model.optimizer->rule(p.setting).path : model.path + ".optimizer") +
-                 ".type = " + saved->second) +
-      ", or " + start_new(plan, p, c));
+  const std::string state = b.tensor.substr(p.name.size() + 1),
+                    own = model.optimizer ? model.optimizer->rule(p.setting).type : "";
+  const SavedRule saved = saved_rule(c, model, p.setting);
+  const bool same = saved.type == own;
+  fail_config("[session] '" + c.path() + "' was saved with " +
+              (saved.type.empty() ? "another optimizer" : saved.type) +
+              (same ? " of other options" : "") + " and has no state '" + state + "' of " + own +
+              " for '" + p.name + "'; resume with " +
+              (same || saved.type.empty() ? "the optimizer as it was"
+                                          : saved.key + " = \"" + saved.type + "\"") +
+              ", or " + start_new(plan, p, c));
 }
 
 }  // namespace

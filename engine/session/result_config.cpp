@@ -4,6 +4,7 @@
 #include "engine/base/text.hpp"
 #include "engine/config/schema.hpp"
 #include "engine/plan/field_texts.hpp"
+#include "engine/plan/method_updates.hpp"
 
 namespace plait::session {
 namespace {
@@ -65,6 +66,8 @@ class Collector {
       for (const config::TieConfig& tie : model.layers[i].tie)
         all_[model.path + ".layers[" + std::to_string(i) + "].tie." + tie.own] = tie.full;
     list(model.path + ".adapters", model.adapters);
+    for (const config::AdapterConfig& adapter : model.adapters)
+      if (plan::has_rules(plan_.registry->peft(adapter.type))) assume_steps();
     list(model.path + ".losses", model.losses);
     if (!model.optimizer) return;
     const std::string path = model.path + ".optimizer";
@@ -76,10 +79,14 @@ class Collector {
       schedule(group, model.optimizer->groups[i].schedule);
     }
   }
-  // The run's length matters only if a schedule depends on it.
+  // The run's length matters only if a schedule depends on it, or a PEFT method that chooses among
+  // its targets.
   void schedule(const std::string& owner, const std::optional<config::ItemConfig>& of) {
     if (!of) return;
     item(owner + ".schedule", *of);
+    assume_steps();
+  }
+  void assume_steps() {
     all_["steps that the schedule assumes"] = std::to_string(plan_.total_steps);
   }
   void of_data(const config::DatasetConfig& data) {

@@ -1,5 +1,6 @@
 """plait plan where ranks share the layers: stages, idle time, pictures; and the page of strategies that it makes."""
 
+import json
 import pathlib
 import re
 import unittest
@@ -266,10 +267,25 @@ length = 8
         for options, error in {
             "experts = 2, top_k = 3": "top_k = 3 of experts = 2, expected at most as many; set at",
             "experts = 2, mlp_bias = true": "experts have no biases, found mlp_bias = true; leave it out",
-            "experts = -1": "experts",
+            "experts = -1": "experts: expected integer >= 0, found -1",
         }.items():
             write(options)
             self.assertIn(error, self.expect(2, "plan", "e.toml").err)
+
+    def test_balance_of_experts(self):
+        """Where each token has every expert, the term is the number of experts for each block, whatever the router says."""
+        model = ('layers = [{type = "block", repeat = 2, layers = [{type = "experts", ffn = 24, experts = 5, top_k = 5, OPTION}]}, '
+                 '{type = "flatten"}, {type = "linear", out = 3}]')
+        losses = []
+        for option in ("balance = 0", "balance = 0.5"):
+            toml = re.sub("layers = .*", model.replace("OPTION", option), TINY, count=1)
+            self.write("e.toml", toml.replace("shape = [8]", "shape = [5, 16]"))
+            self.expect(0, "run", "e.toml", "-q", "run.steps=1", "run.log_every=1", "--run-dir", option)
+            lines = [json.loads(line) for line in (self.folder / option / "metrics.ndjson").read_text().splitlines()]
+            losses.append(next(line for line in lines if "loss" in line))
+        self.assertNotIn("balance", losses[0])
+        self.assertAlmostEqual(losses[1]["balance"], 10, places=4)
+        self.assertAlmostEqual(losses[1]["loss"], losses[0]["loss"] + 5, places=4)
 
     def test_entry_points(self):
         """What a session can run: a row each for a person, all launches as a record."""

@@ -178,11 +178,11 @@ double evaluated(plait::Session& session) {
   return nlohmann::json::parse(session.evaluate("eval")).at("loss").get<double>();
 }
 
-// Steps, then a merge and back, of all adapters and of one whose changes are added, and a step
+// Steps, then a merge and back, of all adapters and of `one`, whose changes are added, and a step
 // behind a merge for good. norms: the loss before, merged, taken back, with the one merged, and
 // behind that step.
-Body train_and_merge(int steps) {
-  return [steps](uint32_t rank, plait::Session& session, Outcome& o) {
+Body train_and_merge(int steps, const std::string& one) {
+  return [steps, one](uint32_t rank, plait::Session& session, Outcome& o) {
     train(steps)(rank, session, o);
     o.norms = {evaluated(session)};
     plait::merge(session);
@@ -193,11 +193,11 @@ Body train_and_merge(int steps) {
     plait::unmerge(session);
     o.norms.push_back(evaluated(session));
     CHECK(weights_of(session) == o.weights);
-    plait::merge_adapter(session, "pissa");
+    plait::merge_adapter(session, one);
     o.norms.push_back(evaluated(session));
     for (const auto& [name, values] : weights_of(session)) {
       CAPTURE(name);
-      if (is_adapter(name) && name.find(".pissa.") == std::string::npos)
+      if (is_adapter(name) && name.find("." + one + ".") == std::string::npos)
         CHECK(values == o.weights.at(name));
     }
     plait::unmerge(session);
@@ -210,14 +210,15 @@ Body train_and_merge(int steps) {
 
 // tolerance: of the merged model, relative. The first of the grids is one rank.
 void check_merges(const std::string& toml, const std::vector<std::string>& overrides,
-                  double tolerance, const std::vector<Layout>& grids) {
+                  double tolerance, const std::vector<Layout>& grids,
+                  const std::string& one = "pissa") {
   JobSpec job_spec{toml, {"batch.eval=8", "run.steps=40"}, {}, {}};
   job_spec.overrides.insert(job_spec.overrides.end(), overrides.begin(), overrides.end());
   Weights initial;
   CAPTURE(job_spec.overrides.back());
   for (const Layout& layout : grids) {
     CAPTURE(layout.text());
-    const auto got = run(on(job_spec, layout), layout.ranks(), train_and_merge(4));
+    const auto got = run(on(job_spec, layout), layout.ranks(), train_and_merge(4, one));
     for (const Outcome& o : got)  // of ranks that only miss another one, last
       if (o.code != PLAIT_ERR_PEER) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
     for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
@@ -297,8 +298,8 @@ TEST_SUITE("adapters") {
       check_metrics(got[0], expected, 1e-10);
       check_frozen(got[0]);
     }
-    check_merges(toml, {"precision.compute=f64"}, 1e-12, some);
-    check_merges(toml, {"precision.compute=bf16"}, 2e-2, {{}, {1, 1, 2}});
+    check_merges(toml, {"precision.compute=f64"}, 1e-12, some, "lora");
+    check_merges(toml, {"precision.compute=bf16"}, 2e-2, {{}, {1, 1, 2}}, "lora");
     // A row of an expert is of no sample whose adapter it could take.
     const auto refused = run({toml,
                               {"batch.eval=8", "model.adapter_field=label",

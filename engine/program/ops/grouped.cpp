@@ -58,13 +58,18 @@ std::vector<plait_shape> infer_product_grad(const InferContext& c) {
   return {make_shape(result_type(c, c.in[0].dtype), kit::parse_grouped_matmul_grad(c.desc).out)};
 }
 
-// Each row meets one matrix, however many there are.
+// The share of all matrices that this rank has: of so many rows does it compute the product, if the
+// rows are spread evenly. Each row meets one matrix, however many there are.
+double own_share(const Graph& g, ValueId matrices, ValueId offsets) {
+  return static_cast<double>(g.shape(matrices).dims[0]) /
+         static_cast<double>(g.shape(offsets).dims[0] - 1);
+}
 double flops_product(const Graph& g, const Op& op) {
-  return 2.0 * static_cast<double>(g.shape(op.in[0]).dims[1]) *
+  return own_share(g, op.in[1], op.in[2]) * 2.0 * static_cast<double>(g.shape(op.in[0]).dims[1]) *
          static_cast<double>(elements(g.shape(op.out[0])));
 }
 double flops_product_grad(const Graph& g, const Op& op) {
-  return 2.0 * static_cast<double>(g.shape(op.in[1]).dims[1]) *
+  return own_share(g, op.out[0], op.in[2]) * 2.0 * static_cast<double>(g.shape(op.in[1]).dims[1]) *
          static_cast<double>(elements(g.shape(op.in[0])));
 }
 

@@ -79,7 +79,8 @@ size_t addend(const Op& op, Op& without) {
 
 std::optional<size_t> reads_weight(const Graph& g, const Op& op) {
   const bool plain = op.in.size() == (has_bias(op) ? 3 : 2) && op.out.size() == 1;
-  if (!plain || Transposed(op).a || g.shape(op.in[1]).ndim != 2) return std::nullopt;
+  if (!plain || stays_wide(op) || Transposed(op).a || g.shape(op.in[1]).ndim != 2)
+    return std::nullopt;
   return 1;
 }
 ValueId write_quantized(Graph& g, const Op& op, const QuantizedRows& rows) {

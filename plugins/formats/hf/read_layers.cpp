@@ -107,6 +107,10 @@ class LayersReader {
             "qk_norm", "bias", "qkv_bias", "out_bias", "mlp_bias", "attn_scale", "softcap",
             "attention_dropout", "dropout"})
         layer.same_option(*first, option);
+      if (layer.whole("experts") != 0)
+        refuse("layer '" + layer.name() +
+               "' has experts, which are not written yet; `plait export` without a format writes "
+               "its tensors");
       layer.check("causal", true);
       layer.check("clip_qkv", 0.0);
       if (!m_.learned_positions) layer.check("rope", "half");

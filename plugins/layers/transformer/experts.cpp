@@ -36,7 +36,8 @@ void balance(const Builder& b, double factor, Value p, Value index) {
   const Shape shape = b.shape(p), of_index = b.shape(index);
   const auto tokens = static_cast<double>(shape.dims[1]);
   const Value ones = b.op("fill", {}, {attr("value", 1.0), attr("shape", of_index.dims)});
-  const Value has = b.op("top_k_grad", {ones, index}, {attr("extent", shape.last())});
+  const Value has =
+      b.op("stop_gradient", {b.op("top_k_grad", {ones, index}, {attr("extent", shape.last())})});
   const Value share = b.sum(has, {1}, false), mean = b.sum(p, {1}, false);  // (B,E), times T
   const Value weight = b.named("weight");
   const Value each =

@@ -86,10 +86,12 @@ inline constexpr plait_option kExperts[] = {
     opt_bool("norm_top_k", "true",
              "the weights of a token's experts add up to 1; false: they are their probabilities "
              "among all"),
-    at_least(opt_real("balance", "0",
-                      "factor of a term of the loss that is least where a sample's tokens are "
-                      "spread evenly over the experts; the metric `balance` is its mean"),
-             0),
+    at_least(
+        opt_real("balance", "0",
+                 "factor of a term of the loss that is top_k where a sample's tokens are spread "
+                 "evenly over the experts, else larger; the metric `balance` is the sum of all "
+                 "blocks"),
+        0),
 };
 
 inline constexpr plait_option kBlock[] = {

@@ -157,7 +157,8 @@ Value dropped(const Options& o, const PeftUpdate& u) {
 
 // A value goes if fewer than k of all scores are less than its own: that is true of the k least ones
 // and of what is equal to the last of them, and of no other. Each is compared with each, (T·r)² times
-// in all, without a sort: 7 million for 224 targets of rank 12.
+// in all, without a sort: 7 million for 224 targets of rank 12. Where nothing has a score yet, behind
+// the last choice of an adapter that a host has loaded since, nothing goes.
 Value update(Builder& b, const Options& o, const PeftUpdate& u) {
   if (u.name != "e") return u.parameter;
   const int64_t r = b.shape(u.scores).count();
@@ -168,7 +169,8 @@ Value update(Builder& b, const Options& o, const PeftUpdate& u) {
   const Value chooses = select(last_choice(o, u) <= u.step, 0.0 * u.step + 1.0,
                                (static_cast<double>(o.integer("tinit")) < u.step) *
                                    (floor(u.step / every) * every >= u.step));
-  return select(chooses * (less < dropped(o, u)), 0.0 * u.parameter, u.parameter);
+  const Value known = 0.0 < b.sum(u.all_scores);
+  return select(chooses * known * (less < dropped(o, u)), 0.0 * u.parameter, u.parameter);
 }
 }  // namespace
 
