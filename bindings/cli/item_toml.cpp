@@ -1,5 +1,6 @@
 #include "bindings/cli/item_toml.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 

@@ -20,6 +20,12 @@ namespace {
 
 constexpr size_t kSourceV1 = offsetof(plait_adapter_source, format) + sizeof(char*);
 
+// Fields stood for data while the plan was made; the experiment that is saved has the data.
+void leave_field_texts(config::Experiment& e) {
+  for (config::DatasetConfig& dataset : e.datasets)
+    dataset.keys.set_texts("fields", {}, dataset.keys.origin("fields"));
+}
+
 // The experiment with the adapters that `keep` names, whose checkpoint lacks the others.
 config::Experiment with_adapters(
     const plan::Plan& plan,
@@ -33,6 +39,7 @@ config::Experiment with_adapters(
         names.push_back(p.name);
     session::drop_empty_groups(model, names);
   }
+  leave_field_texts(e);
   return e;
 }
 
@@ -42,12 +49,6 @@ void leave_fields(config::Experiment& e, const plan::Plan& plan) {
     if (!model.adapter_field.empty()) session::leave_metrics(e, config::adapter_names(model));
   for (config::ModelConfig& model : e.models) session::leave_adapter_field(model);
   session::leave_fixed_adapter(e);
-}
-
-// Fields stood for data while the plan was made; the experiment that is saved has the data.
-void leave_field_texts(config::Experiment& e) {
-  for (config::DatasetConfig& dataset : e.datasets)
-    dataset.keys.set_texts("fields", {}, dataset.keys.origin("fields"));
 }
 
 void set_save(config::Experiment& e, const char* value) {
@@ -60,7 +61,6 @@ config::Experiment without_adapters(const plan::Plan& plan) {
   config::Experiment e = with_adapters(plan, [](const auto&, const auto&) { return false; });
   set_save(e, "all");
   leave_fields(e, plan);
-  leave_field_texts(e);
   for (config::ModelConfig& model : e.models) {
     model.keys.set_text("load", "", model.keys.origin("load"));
     for (const char* key : {"load_names", "load_missing", "load_unexpected"})

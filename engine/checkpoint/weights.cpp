@@ -109,6 +109,13 @@ void Weights::apply(const TensorMap& map, const std::string& from, const std::st
       fail_data("[weights] '" + from + "' has the tensor '" + printable(tensor) + "', for which '" +
                 path + "' has no parameter; if it is of no use, add it to \"ignored\" there");
     const TensorPlace& first = map.parameters.find(parts->second[0].parameter)->second;
+    for (const auto& part : parts->second) {
+      const TensorPlace& place = map.parameters.find(part.parameter)->second;
+      if (place.of_columns != first.of_columns || place.transposed != first.transposed)
+        fail_data("[weights] '" + path + "' takes '" + parts->second[0].parameter + "' and '" +
+                  part.parameter + "' along different dimensions of the tensor '" +
+                  printable(tensor) + "' of '" + from + "', expected one for all its parts");
+    }
     const int64_t n_rows =
         at.shape.empty() ? 1 : at.shape[first.transposed || first.of_columns ? 1 : 0];
     if (const std::string fault =

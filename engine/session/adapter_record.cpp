@@ -6,6 +6,7 @@
 
 #include "engine/base/text.hpp"
 #include "engine/config/node.hpp"
+#include "engine/session/weight_source.hpp"
 
 namespace plait::session {
 namespace {
@@ -140,6 +141,11 @@ void drop_empty_groups(config::ModelConfig& model, const std::vector<std::string
     return std::none_of(parameters.begin(), parameters.end(),
                         [&](const std::string& name) { return glob_match(pattern, name); });
   };
+  const auto renames_none = [&](const std::string& rule) {
+    return !is_used(rule, model.name, parameters);
+  };
+  if (std::erase_if(model.load_names, renames_none) > 0)
+    model.keys.set_texts("load_names", model.load_names, model.keys.origin("load_names"));
   if (std::erase_if(model.load_missing, fits_none) > 0)
     model.keys.set_texts("load_missing", model.load_missing, model.keys.origin("load_missing"));
   if (!model.optimizer) return;

@@ -153,8 +153,10 @@ void Adapters::merge(const Merge* chosen, bool kept) {
     merged_ = kept;
     merged_finally_ = merged_finally_ || !kept;
     bool& changed = kept ? kept_changed_base_ : changed_base_;
-    for (const size_t i : what.changed)
+    for (const size_t i : what.changed) {
       changed = changed || !plan::is_saved(c_.plan, c_.plan.parameters[i]);
+      if (!kept) bases_.merged(c_.plan.parameters[i]);
+    }
   });
 }
 

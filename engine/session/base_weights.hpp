@@ -29,6 +29,10 @@ class BaseWeights {
   }
   // A parameter has got another value, from the host or from a checkpoint. Told on all ranks.
   void written(const plan::Parameter& p);
+  // A merge for good has changed it: no file has what it is now, until model.load is read again.
+  void merged(const plan::Parameter& p) {
+    if (holds(p)) changed_.try_emplace(p.model, p.name);
+  }
   // Whether model.load gave the parameter the values that it then keeps.
   bool holds(const plan::Parameter& p) const;
   // One of these that was written, so that no file has the weights; "": there is none.

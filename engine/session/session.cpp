@@ -236,9 +236,7 @@ void Session::write(const std::string& parameter, const void* data, uint64_t byt
   parts_->parameters.write(parameter, data, bytes);
 }
 View Session::view(const std::string& name, const ViewRequest& request) {
-  View view = view_of(parts_->context, parts_->steps, parts_->parameters, name, request);
-  if (!view.read_only) parts_->bases.written(parts_->parameters.find(name));
-  return view;
+  return view_of(parts_->context, parts_->steps, parts_->parameters, name, request);
 }
 char* Session::address(plan::BufferRef at) const { return parts_->context.executor.address(at); }
 const plan::Plan& Session::plan() const { return parts_->context.plan; }

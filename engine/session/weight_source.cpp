@@ -141,15 +141,8 @@ class Assignment {
     Names own;
     for (const plan::Parameter& p : plan_.parameters)
       if (p.model == source_.model.name) own.push_back(p.name);
-    const auto is_used = [&](const std::string& rule) {
-      const NameRules one({rule});
-      return std::any_of(own.begin(), own.end(), [&](const std::string& name) {
-        const std::string_view full(name);
-        return one.find({full, full.substr(source_.model.name.size() + 1)}).has_value();
-      });
-    };
     for (const std::string& rule : source_.model.load_names) {
-      if (is_used(rule)) continue;
+      if (is_used(rule, source_.model.name, own)) continue;
       const std::string ours(trim(std::string_view(rule).substr(0, rule.find('='))));
       fail_config("[session] " + source_.key + "_names: '" + printable(ours) + "' of '" +
                   printable(rule) + "' matches no parameter of model '" + source_.model.name + "'" +
@@ -208,6 +201,15 @@ class Assignment {
 };
 
 }  // namespace
+
+bool is_used(const std::string& rule, const std::string& model,
+             const std::vector<std::string>& parameters) {
+  const NameRules one({rule});
+  return std::any_of(parameters.begin(), parameters.end(), [&](const std::string& name) {
+    const std::string_view full(name);
+    return one.find({full, full.substr(model.size() + 1)}).has_value();
+  });
+}
 
 bool WeightSource::gives(const plan::Parameter& p) const {
   if (p.model != model.name) return false;

@@ -23,6 +23,10 @@ struct WeightSource {
   const std::vector<std::string>& may_be_unexpected() const;
 };
 
+// Whether a rule of load_names renames one of the model's parameters, of their full names.
+bool is_used(const std::string& rule, const std::string& model,
+             const std::vector<std::string>& parameters);
+
 struct GivenTensor {
   const plan::Parameter* parameter;
   std::string name;  // there

@@ -117,6 +117,16 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   return names;
 }
 
+size_t word_at(const std::vector<std::string>& words, size_t from) {
+  for (size_t i = from; i < words.size(); ++i) {
+    if (words[i] == "--data" || words[i] == "--plugins")
+      ++i;
+    else if (!words[i].starts_with("-"))
+      return i;
+  }
+  return words.size();
+}
+
 std::string joined(const std::vector<std::string>& words, const char* between) {
   std::string all;
   for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
@@ -126,16 +136,14 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const std::vector<std::string> verbs = verb_names(app);
   bool helped = false;  // behind `help`, which may follow common options
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with("-")) continue;
+  const std::vector<std::string> words(argv, argv + argc);
+  for (size_t i = word_at(words, 1); i < words.size(); i = word_at(words, i + 1)) {
+    const std::string& word = words[i];
     if (word == kHelp && !helped) {
       helped = true;
       continue;
     }
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) break;
-    const std::string_view before = argv[i - 1];
-    if (before == "--data" || before == "--plugins") continue;
     return "[cli] there is no verb '" + word + "'" + did_you_mean(word, verbs) +
            "; verbs are: " + joined(verbs, ", ");
   }
@@ -145,15 +153,15 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
 
 std::vector<std::string> plain_words(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const auto is_word = [](const std::string& w) { return !w.starts_with("-"); };
-  const auto first = std::find_if(words.begin(), words.end(), is_word);
-  if (first == words.end()) return words;
-  if (*first == "version") *first = "--version";
-  if (*first != kHelp) return words;
-  const auto next = std::find_if(words.erase(first), words.end(), is_word);
+  const size_t first = word_at(words, 0);
+  if (first == words.size()) return words;
+  if (words[first] == "version") words[first] = "--version";
+  if (words[first] != kHelp) return words;
+  words.erase(words.begin() + static_cast<std::ptrdiff_t>(first));
+  const size_t next = word_at(words, first);
   const std::vector<std::string> verbs = verb_names(app);
   // An unknown verb remains an error.
-  if (next == words.end() || std::find(verbs.begin(), verbs.end(), *next) != verbs.end())
+  if (next == words.size() || std::find(verbs.begin(), verbs.end(), words[next]) != verbs.end())
     words.emplace_back("--help");
   return words;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
@@ -39,9 +40,7 @@ std::vector<std::string> resuming(std::vector<std::string> words, const std::str
   const auto given = [](const std::string& word, const std::string& option) {
     return word == option ? 2 : word.starts_with(option + "=") ? 1 : 0;  // words
   };
-  size_t verb = 1;
-  while (verb < words.size() && words[verb] != "run")
-    verb += words[verb] == "--data" || words[verb] == "--plugins" ? 2 : 1;
+  const size_t verb = word_at(words, 1);
   for (size_t i = verb + 1; i < words.size() && words[i] != "--";) {
     const auto n = std::max(given(words[i], "--run-dir"), given(words[i], "--resume"));
     const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);

@@ -435,6 +435,7 @@ Table parse(const support::SourceFile& source, std::string_view text, const Requ
   for (support::Bytes* b :
        {&table.input, &table.target, &table.weight, &table.key, &table.category})
     b->shrink();
+  for (support::Bytes& one : table.integers) one.shrink();
   return table;
 }
 

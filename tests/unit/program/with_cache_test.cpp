@@ -229,7 +229,8 @@ TEST_CASE_FIXTURE(Fixture, "tokens that experts compute: those of a launch are s
 )");
 }
 
-TEST_CASE_FIXTURE(Fixture, "what mixes the rows of experts cannot be generated token by token") {
+TEST_CASE_FIXTURE(Fixture,
+                  "rows are grouped by an index of the tokens, else nothing is generated") {
   constants = {2};
   read(kTokens + std::string(R"(
   %4 i32 (2, 8, 1) at 1:512 = persistent "index"
