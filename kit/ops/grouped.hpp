@@ -6,6 +6,8 @@
 // tokens, so every sum over them has a fixed order; no row is left out.
 #pragma once
 
+#include <algorithm>
+
 #include "kit/op_attrs.hpp"
 
 namespace plait::kit {
@@ -38,7 +40,8 @@ struct UngroupRows {
 // rows (M, C) [, weights (R.., k)], place (R.., k) -> y (R.., C): the sum of a token's rows, in the
 // order of its places. A place outside of the rows adds nothing.
 UngroupRows parse_ungroup_rows(const plait_op_desc& d);
-// dy (R.., C) [, rows (M, C), weights (R.., k)], place (R.., k) -> drows (M, C) [, dweights].
+// dy (R.., C) [, rows (M, C), weights (R.., k)], place (R.., k) -> drows (M, C) [, dweights]. No two
+// places are one row; a row that no place names becomes 0.
 UngroupRows parse_ungroup_rows_grad(const plait_op_desc& d);
 
 struct GroupedMatmul {
@@ -53,7 +56,8 @@ GroupedMatmul parse_grouped_matmul(const plait_op_desc& d);
 // a (M, I), b (M, O), offsets (E+1) -> y (E, I, O): of each group aᵀ·b over its rows.
 GroupedMatmul parse_grouped_matmul_grad(const plait_op_desc& d);
 
-// The rows of a group, [begin, end), within those that there are, whatever the offsets say.
+// The rows of a group, [begin, end), within those that there are, whatever the offsets say: a group
+// begins where those before it end, at the greatest offset so far, so no row is in two.
 struct RowRange {
   int64_t begin = 0, end = 0;
   int64_t count() const { return end - begin; }
@@ -63,9 +67,12 @@ template <class F>
 RowRange rows_of_group(const GroupedMatmul& g, int64_t matrix, const F& offset) {
   const int64_t group = g.first + matrix;
   if (group >= g.total) return {};
-  const auto within = [&](int64_t v) { return v < 0 ? 0 : v > g.rows ? g.rows : v; };
-  const RowRange r{within(offset(group)), within(offset(group + 1))};
-  return r.begin < r.end ? r : RowRange{r.begin, r.begin};
+  RowRange r;
+  for (int64_t i = 0; i <= group + 1; ++i) {
+    r.begin = r.end;
+    r.end = std::clamp<int64_t>(offset(i), r.end, g.rows);
+  }
+  return r;
 }
 
 }  // namespace plait::kit

@@ -112,6 +112,30 @@ void ungroup(std::vector<Case>& out, uint32_t type, uint32_t w, const Tokens& t)
                  {rows.shape}});
 }
 
+// Places outside of the rows, and rows that no place names.
+void ungroup_some(std::vector<Case>& out, uint32_t type) {
+  const plait_shape rows = shape(type, {6, 5}), weights = shape(type, {3, 2}),
+                    y = shape(type, {3, 5});
+  const Input place{
+      shape(PLAIT_I32, {3, 2}), 0, 1, {{0, 4}, {1, -1}, {2, 7}, {3, 1}, {4, 0}, {5, 3}}};
+  Case c{named("ungroup_rows, some,", rows),
+         "ungroup_rows",
+         {{rows, -1, 1}, {weights, -1, 1}, place},
+         {y}};
+  c.scale = 3;
+  out.push_back(c);
+  c = {named("ungroup_rows_grad, some,", rows),
+       "ungroup_rows_grad",
+       {{y, -1, 1}, {rows, -1, 1}, {weights, -1, 1}, place},
+       {rows, weights}};
+  c.scale = 4;
+  out.push_back(c);
+  out.push_back({named("ungroup_rows_grad, some, no weights,", rows),
+                 "ungroup_rows_grad",
+                 {{y, -1, 1}, place},
+                 {rows}});
+}
+
 struct Groups {
   std::vector<double> offsets;  // of all groups
   int64_t rows, inputs, outputs;
@@ -156,6 +180,7 @@ void add_grouped_cases(std::vector<Case>& out) {
     top_k(out, type, {3, 2, 9}, 9, {{4, nan}, {7, nan}});
     group(out, type, PLAIT_I32, {{9}, 2, 7, 4});
     ungroup(out, type, type, {{5}, 2, 33});
+    ungroup_some(out, type);
     products(out, type, type, {{0, 3, 3, 10}, 11, 9, 7});
   }
   top_k(out, PLAIT_F32, {1}, 1);
@@ -181,6 +206,8 @@ void add_grouped_cases(std::vector<Case>& out) {
   products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 9, 20, 31}, 31, 8, 6, 1, 2});  // a rank's groups
   products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 9, 20}, 20, 8, 6, 2, 2});      // one is padding
   products(out, PLAIT_F32, PLAIT_F32, {{0, 0, 0}, 4, 3, 2});                 // none in a group
+  products(out, PLAIT_F32, PLAIT_F32, {{5, 8, 0, 3, 12}, 10, 3, 2});         // they descend
+  products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 3, 8}, 10, 40, 30});           // they descend
   products(out, PLAIT_F32, PLAIT_F32, {{0, 0}, 0, 3, 2});
   products(out, PLAIT_F32, PLAIT_F32, {{0, 2, 3}, 3, 0, 2});
   products(out, PLAIT_F32, PLAIT_F32, {{0, 2, 3}, 3, 4, 0});

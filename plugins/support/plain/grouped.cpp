@@ -87,6 +87,8 @@ class PlainUngroupRowsGrad {
     const auto dy = scratch.row(u_.width), row = scratch.row(u_.width);
     const int64_t rows = u_.tokens * u_.each;
     const size_t place = u_.weighted ? 3 : 1;
+    std::fill(row.begin(), row.end(), 0.0);
+    for (int64_t at = 0; at < rows; ++at) operands.write(place + 1, at * u_.width, row);
     for (int64_t i = 0; i < rows; ++i) {
       operands.read(0, i / u_.each * u_.width, dy);
       const int64_t at = operands.index(place, i);

@@ -138,6 +138,7 @@ class CpuUngroupRowsGrad {
     threads_ = threads_for(d, 2 * u_.tokens * u_.each, u_.width, u_.tokens);
   }
   void run(plait_queue*, void* const* operands, void* workspace) const {
+    drows_.zero(operands[place_ + 1], 0, u_.tokens * u_.each);
     on_pool(threads_, [&](int64_t t, int64_t all) {
       float* buffer = static_cast<float*>(workspace) + t * buffer_;
       for (int64_t n = u_.tokens * t / all; n < u_.tokens * (t + 1) / all; ++n) {
