@@ -45,7 +45,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_merge(plait_sessi
 
 /* The same of one adapter, all entries of its name: weights and biases become what it makes of
  * them, and it alone starts anew. The others then change the new weights. Where their changes and
- * its own add up, as those of LoRA, the model computes what it did before; one that reads the
+ * its own add up, as LoRA's do, the model computes what it did before; one that reads the
  * weight, as DoRA does for its norms, reads the new one, and one that scales results scales what
  * was merged behind it, too. With model.adapter_field the others belong to weights that are no
  * more: all adapters of the model start anew, and every sample computes what samples of this

@@ -129,10 +129,10 @@ typedef struct plait_peft_item {
    * targets, such as one that gives a budget of ranks to those that matter most. Both are called
    * for each trained parameter of a target, and write ops as the rule of an optimizer with
    * PLAIT_SCOPE_TENSOR does (optimizer.h): as if there were one rank, with state() and
-   * tensor_state() that belong to the parameter and are saved beside those of the optimizer.
+   * tensor_state() that belong to the parameter and are saved beside the optimizer's own.
    *
    * score() sets *scores (n): n is the same for all parameters of all targets. The engine adds
-   * those of one target, and gathers them over all ranks. *scores 0: nothing of this parameter.
+   * up one target's, and gathers them over all ranks. *scores 0: nothing of this parameter.
    * update() then sets *parameter to what it is to be; it comes as update->parameter. It reads
    * states as score() has set them.
    * Neither has an effect in a step that is skipped. Both NULL: the optimizer alone decides.

@@ -39,7 +39,7 @@ constexpr Key<RunConfig> kRun[] = {
         kPerRank),
     key<&RunConfig::log_every>(
         count("log_every", "1", 1, "steps",
-              "write a line of metrics every so many steps; its rates, as those of the bar and of "
+              "write a line of metrics every so many steps; its rates, like the bar's and those at "
               "the end of a run, count the time of steps alone, without evaluations and saves"),
         kPerRank),
     key<&RunConfig::rank_metrics>(

@@ -43,7 +43,7 @@ void warn_products(const Plan& plan, Log* log) {
   if (!plan.precision.frozen_format.empty() && whole > 0)
     log->warn(origin_of(plan.experiment, "precision.frozen").text() + ": precision.frozen = \"" +
               plan.precision.frozen_format + "\" keeps matrices so; " + std::to_string(whole) +
-              " weights of three dimensions, as those of experts, stay in the type of "
+              " weights of three dimensions, as experts have, stay in the type of "
               "precision.compute");
   if (plan.experiment.precision.tune && !tunes)
     warn("precision.tune", "no kernel of device '" + plan.device + "' has several algorithms");

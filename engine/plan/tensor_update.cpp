@@ -21,7 +21,7 @@ using program::Graph;
 using program::make_shape;
 using program::ValueId;
 
-// The optimizer's rule of one parameter. Its inputs are those of TensorUpdateInputs, in the order
+// The optimizer's rule of one parameter. Its inputs are TensorUpdateInputs, in the order
 // in which begin_tensor_update() has them.
 TensorRule optimizer_rule(const PlanDraft& plan, const ParameterGroup& group, const Parameter& p) {
   const OptimizerOf optimizer = optimizer_of(plan, p);

@@ -60,7 +60,7 @@ class Sharder {
     Placement native;
     ValueId replicated = 0, shard = 0, partial = 0;
     int32_t dim = -1;  // of `shard`
-    // Of rows in groups: whether those of other ranks' groups are 0 here.
+    // Of rows in groups: whether rows of other ranks' groups are 0 here.
     bool zeros = false;
     Where converted;  // the form that is not the native one
   };
@@ -204,7 +204,7 @@ bool Sharder::write_map_of_groups(const Op& op) {
   return true;
 }
 
-// The rows of this rank's groups; with zeros in those of others if asked for.
+// The rows of this rank's groups; with zeros in all other rows if asked for.
 ValueId Sharder::rows_in_groups(ValueId v, bool zeros) {
   const Forms& f = forms_[v];
   const ValueId term = f.partial;
@@ -530,7 +530,7 @@ void Sharder::write(const Op& op) {
   set(y, sum.placement, to_->as_type(all, to_->shape(sum.value).dtype));
 }
 
-// Whether no reader of rows in groups needs those of all ranks.
+// Whether no reader of rows in groups needs the rows of all ranks.
 bool Sharder::only_of_groups(ValueId v) const {
   const std::vector<int32_t>& readers = from_.readers(v);
   return forms_[v].native.is_in_groups() && !requested_[v] &&

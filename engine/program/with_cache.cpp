@@ -212,7 +212,7 @@ class CacheWriter {
            std::any_of(op.in.begin(), op.in.end(), [&](ValueId v) { return form(op, v).grouped; });
   }
   // Rows of all tokens in an order of their own: each is computed alone, and the order is undone
-  // behind that. So those of a few tokens are the same rows.
+  // behind that. So a few tokens alone have the same rows.
   void write_grouped(const Op& op) {
     const Grouping does = op.def->grouping;
     if (does == Grouping::kNone && !op.def->is_map)
@@ -224,7 +224,7 @@ class CacheWriter {
       if (does == Grouping::kNone && !f.grouped && (f.rows() || from_.shape(v).ndim > 1))
         refuse(op, "(" + op.name + ") reads rows of groups and others that are not sorted");
       if (does == Grouping::kSorts && f.dim != kTokenDim)
-        refuse(op, "(" + op.name + ") groups rows that are not those of tokens");
+        refuse(op, "(" + op.name + ") groups rows that are not one for each token");
       in.push_back(f.value);
     }
     const std::vector<ValueId> out = write_of_groups(op, std::move(in));

@@ -165,7 +165,7 @@ void Trainer::write_events(const StepResult& r, double now) {
   if (r.skipped_steps > 0) write("train/skipped_steps", static_cast<double>(r.skipped_steps));
 }
 
-// The rates of the bar are those of all steps since the start: it is redrawn far more often than a
+// The rates of the bar are over all steps since the start: it is redrawn far more often than a
 // line is written. The estimate counts evaluations and saves, the rates do not.
 void Trainer::show_progress(const StepResult& r, double elapsed) {
   observe::ProgressState p;

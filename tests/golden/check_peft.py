@@ -9,7 +9,7 @@ the library's in float64 to 1e-4, or to four times its own error in f32, if that
 train the adapter for 20 steps of AdamW on the same tokens, unless it changes a module that joins
 several parameters: in f32 each loss must be the library's in float64 to 1e-5, likewise. plait
 exports it, and one of its own on q and v, LoRA, PiSSA or VeRA: the library loads each with nothing
-missing and nothing unexpected, and its logits must be those of plait likewise, to 1e-5 of the
+missing and nothing unexpected, and its logits must equal plait's likewise, to 1e-5 of the
 largest one.
 """
 

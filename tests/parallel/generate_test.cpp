@@ -85,6 +85,13 @@ Outcome generated(JobSpec job_spec, const Layout& layout, const char* device) {
   return all[0];
 }
 
+void check_same_text(const Outcome& many, const Outcome& one) {
+  CHECK(many.losses == one.losses);
+  REQUIRE(many.norms.size() == one.norms.size());
+  for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
+    CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+}
+
 TEST_SUITE("generate") {
   TEST_CASE("tensor ranks and replicas generate what one rank does") {
     const Folder folder;
@@ -99,11 +106,7 @@ TEST_SUITE("generate") {
            {Layout{1, 1, 2}, Layout{1, 1, 4}, sequence, Layout{1, 2, 1, 3}, Layout{1, 2, 2, 1}}) {
         CAPTURE(device);
         CAPTURE(layout.text());
-        const Outcome many = generated(job_spec, layout, device);
-        CHECK(many.losses == one.losses);
-        REQUIRE(many.norms.size() == one.norms.size());
-        for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
-          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+        check_same_text(generated(job_spec, layout, device), one);
       }
     }
   }
@@ -118,11 +121,7 @@ TEST_SUITE("generate") {
       for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 1, 4}, Layout{1, 2, 1, 3}}) {
         CAPTURE(device);
         CAPTURE(layout.text());
-        const Outcome many = generated(job_spec, layout, device);
-        CHECK(many.losses == one.losses);
-        REQUIRE(many.norms.size() == one.norms.size());
-        for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
-          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+        check_same_text(generated(job_spec, layout, device), one);
       }
     }
   }
@@ -190,11 +189,7 @@ layers = [
       CHECK(one.norms != generated(with_limit(7), {1, 1, 1}, device).norms);
       for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 1, 4}, Layout{1, 2, 2, 1}}) {
         CAPTURE(layout.text());
-        const Outcome many = generated(job_spec, layout, device);
-        CHECK(many.losses == one.losses);
-        REQUIRE(many.norms.size() == one.norms.size());
-        for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
-          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+        check_same_text(generated(job_spec, layout, device), one);
       }
     }
   }

@@ -165,7 +165,7 @@ bool write_ungroup(ShardContext& u) {
   u.out_placement = {partial(PLAIT_COMM_SUM)};
   return true;
 }
-// Gradients of weights come from rows, those of rows from none.
+// Gradients of weights come from rows, gradients of rows from none.
 bool write_ungroup_grad(ShardContext& u) {
   if (u.op.in.size() != 4 || !u.have[1].is_in_groups()) return false;
   u.out = u.to.apply(

@@ -23,7 +23,7 @@ enum class Method { kLora, kDora, kIa3, kVera };
 // What files of a type of the library have.
 struct Type {
   const char *peft_type, *words;              // in messages
-  std::span<const char* const> keys;          // of adapter_config.json, beside those of all types
+  std::span<const char* const> keys;          // of adapter_config.json, beside what all types have
   std::span<const std::string_view> ends;     // of names of tensors, behind the module's path
   std::span<const std::string_view> tensors;  // of no module
 };

@@ -91,7 +91,7 @@ class AdapterWriter {
   }
 
  private:
-  // Those of the library's types that hold the method's adapters; nullptr: none does.
+  // The type of the library that holds the method's adapters; nullptr: none does.
   static const char* peft_type_of(const std::string& method) {
     constexpr struct {
       const char *method, *peft_type;

@@ -198,7 +198,7 @@ TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "tokens that experts compute: those of a launch are sorted alone") {
+TEST_CASE_FIXTURE(Fixture, "tokens that experts compute: a launch sorts its own alone") {
   constants = {2, 4, 5};
   read(kTokens + std::string(R"(
   %4 f32 (3, 4, 4) at 1:128 = persistent "w"
@@ -238,5 +238,5 @@ TEST_CASE_FIXTURE(Fixture,
   %8 f32 (2, 8, 4) = reshape(%5) {shape: [2, 8, 4]} @m
 )"));
   constants.insert(4);
-  CHECK(refused(8).find("groups rows that are not those of tokens") != std::string::npos);
+  CHECK(refused(8).find("groups rows that are not one for each token") != std::string::npos);
 }
