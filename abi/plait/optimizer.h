@@ -44,6 +44,7 @@ extern "C" {
 /* The experiment asks for the element-wise rule: `elementwise = true` in the parameter's group. An
  * optimizer that has none returns an error. */
 #define PLAIT_PARAMETER_ELEMENTWISE 4u
+#define PLAIT_PARAMETER_GROUPED 8u /* (E, ..): a matrix for each of E groups of rows, such as experts */
 
 /* A parameter as an optimizer sees it. Borrowed for the call. */
 typedef struct plait_parameter_info {

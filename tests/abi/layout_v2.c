@@ -350,7 +350,7 @@ _Static_assert(PLAIT_OPT_BY_TARGET == 16, "flags of options moved");
 _Static_assert(PLAIT_F8E4M3 == 9 && PLAIT_F8E5M2 == 10, "element types moved");
 _Static_assert(PLAIT_SCOPE_ELEMENT == 0 && PLAIT_SCOPE_TENSOR == 1, "scopes of optimizers moved");
 _Static_assert(PLAIT_PARAMETER_TABLE == 1 && PLAIT_PARAMETER_OUTPUT == 2 &&
-                   PLAIT_PARAMETER_ELEMENTWISE == 4,
+                   PLAIT_PARAMETER_ELEMENTWISE == 4 && PLAIT_PARAMETER_GROUPED == 8,
                "flags of parameters moved");
 
 extern int abi_layout_v2; /* ISO C wants something in a translation unit */
