@@ -5,6 +5,7 @@ import pathlib
 import pty
 import re
 import select
+import shlex
 import shutil
 import subprocess
 import time
@@ -106,8 +107,8 @@ class Shells(Completion):
         if line.endswith(" "):
             words.append("")
         script = self.expect(0, "completion", "bash").out
-        script += "COMP_WORDS=(" + " ".join("'" + word.replace("'", "'\\''") + "'" for word in words) + f")\nCOMP_CWORD={len(words) - 1}\n"
-        script += f"COMP_LINE='{line}'; COMP_POINT={len(line)}; COMPREPLY=(); _plait; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        script += "COMP_WORDS=(" + " ".join(map(shlex.quote, words)) + f")\nCOMP_CWORD={len(words) - 1}\n"
+        script += f"COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; COMPREPLY=(); _plait; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIME)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split("\n")[:-1]
@@ -124,9 +125,12 @@ class Shells(Completion):
         self.assertEqual(self.bash("plait run t.toml  run.see"), ["run.seed="])  # two blanks
         (self.folder / "sub").mkdir()
         self.assertEqual(self.bash("plait --data su"), ["sub"])
+        # Words before the last one may be quoted.
+        for file in ("'t.toml'", r"t\.toml", '"t.toml"', "~/t.toml"):
+            self.assertEqual(self.bash(f"plait run {file} model.layers[0].o"), ["model.layers[0].out="], file)
 
-    def typed(self, command, start, line):
-        """The screen of an interactive shell after `line`, which ends with a tab."""
+    def typed(self, command, start, line, done):
+        """The screen of an interactive shell after `line`, which ends with a tab: when done(screen), or after 20 s."""
         child, terminal = pty.fork()
         if child == 0:
             os.chdir(self.folder)
@@ -136,7 +140,7 @@ class Shells(Completion):
             for text, wanted in ((start + "\necho rea''dy\n", r"ready\r?\n"), (line, None)):
                 os.write(terminal, text.encode())
                 end = time.monotonic() + TIME if wanted else time.monotonic() + 20
-                while time.monotonic() < end and not (re.search(wanted, screen) if wanted else self.done(screen)):
+                while time.monotonic() < end and not (re.search(wanted, screen) if wanted else done(screen)):
                     if select.select([terminal], [], [], 0.1)[0]:
                         screen += os.read(terminal, 4096).decode(errors="replace")
         finally:
@@ -145,11 +149,12 @@ class Shells(Completion):
             os.waitpid(child, 0)
         return screen
 
-    def done(self, screen):
+    @staticmethod
+    def has_key(screen):
         return "learning_rate=" in screen
 
     def test_interactive_bash(self):
-        screen = self.typed(["bash", "--norc", "-i"], "source <(plait completion bash)", "plait run t.toml optimizer.lea\t")
+        screen = self.typed(["bash", "--norc", "-i"], "source <(plait completion bash)", "plait run t.toml optimizer.lea\t", self.has_key)
         self.assertIn("optimizer.learning_rate=", screen)
 
     @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
@@ -158,8 +163,42 @@ class Shells(Completion):
         done = subprocess.run(["zsh", "-n", "-c", script], capture_output=True, text=True, timeout=TIME)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         start = "autoload -U compinit; compinit -u -D; source <(plait completion zsh)"
-        screen = self.typed(["zsh", "-f", "-i"], start, "plait run t.toml optimizer.lea\t")
+        screen = self.typed(["zsh", "-f", "-i"], start, "plait run t.toml optimizer.lea\t", self.has_key)
         self.assertIn("optimizer.learning_rate=", screen)
+
+    def zsh(self, *lines):
+        """[what stands on the line behind a tab, then what _plait offers], for each line typed."""
+        answer = self.folder / "answer"
+        start = r"""autoload -U compinit; compinit -u -D; source <(plait completion zsh)
+compadd() { local -a kept; [[ $funcstack[2] != _plait ]] || { builtin compadd -O kept "$@"; offered+=($kept) }; builtin compadd "$@" }
+answer() { offered=(); zle complete-word; print -rl -- "$BUFFER" $offered > answer.new; mv answer.new answer }
+zle -N answer; bindkey '^I' answer"""
+        answers = []
+        for line in lines:
+            answer.unlink(missing_ok=True)
+            self.typed(["zsh", "-f", "-i"], start, line + "\t", lambda screen: answer.exists())
+            self.assertTrue(answer.exists(), line)
+            answers.append(answer.read_text().split("\n")[:-1])
+        return answers
+
+    @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+    def test_zsh(self):
+        (self.folder / "a b.toml").write_text(TINY)
+        (self.folder / "sub").mkdir()
+        cases = {
+            "plait pl": ["plait pl", "plan", "plot", "plugins"],
+            "plait run --resume=a": ["plait run --resume=auto ", "--resume=auto"],
+            "plait run t.toml optimizer.type=adamw": ["plait run t.toml optimizer.type=adamw ", "optimizer.type=adamw"],
+            "plait run a": [r"plait run a\ b.toml "],
+            "plait run t.toml model.load=su": ["plait run t.toml model.load=sub/"],
+            "plait --data su": ["plait --data sub/"],
+            # The shell quotes brackets; words may be quoted in every way.
+            r"plait run a\ b.toml model.layers\[0\].o": [r"plait run a\ b.toml model.layers\[0\].out=", "model.layers[0].out="],
+            "plait run 'a b.toml' 'model.layers[0].o": ["plait run 'a b.toml' 'model.layers[0].out=", "model.layers[0].out="],
+            "plait run ~/t.toml '~optimizer.l": ["plait run ~/t.toml '~optimizer.learning_rate' ", "~optimizer.learning_rate"],
+        }
+        for line, answer in zip(cases, self.zsh(*cases)):
+            self.assertEqual(answer, cases[line], line)
 
     @unittest.skipUnless(shutil.which("fish"), "needs fish")
     def test_fish(self):

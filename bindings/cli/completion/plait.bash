@@ -13,6 +13,15 @@ _plait() {
     fi
     rest=${rest:${#word}}
   done
+  # Words before this one as the shell would pass them on.
+  for ((i = 1; i < ${#words[@]} - 1; ++i)); do
+    word=${words[i]/#\~\//$HOME/}
+    case $word in
+      *\'*) words[i]=${word//\'/} ;;
+      *\"*) words[i]=${word//[\"\\]/} ;;
+      *) words[i]=${word//\\/} ;;
+    esac
+  done
   word=${words[-1]}
   local program=${words[0]/#\~/$HOME} found
   found=$("$program" __complete bash "${words[@]:1}" 2>/dev/null) || return

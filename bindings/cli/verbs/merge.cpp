@@ -13,6 +13,7 @@
 #include "bindings/cli/data/stop_request.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/new_folder.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
 namespace {
