@@ -159,5 +159,9 @@ void need_count(const plait_shape& s, int64_t n, const char* what) {
   need(elements(s) == n, std::string(what) + " has shape " + text(s) + ", expected " +
                              std::to_string(n) + " elements");
 }
+void need_n_floats(const plait_shape& s, int64_t n, const char* what) {
+  need_floats(s, what);
+  need_count(s, n, what);
+}
 
 }  // namespace plait::kit

@@ -67,5 +67,7 @@ void need_same(const plait_shape& a, const plait_shape& b);
 void need_floats(const plait_shape& s, const char* what);
 void need_index(const plait_shape& s, const char* what);
 void need_count(const plait_shape& s, int64_t n, const char* what);
+// n floats of any type: a result whose dims the engine chooses.
+void need_n_floats(const plait_shape& s, int64_t n, const char* what);
 
 }  // namespace plait::kit

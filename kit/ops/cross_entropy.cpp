@@ -24,10 +24,7 @@ CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad) {
   need(elements(label) == c.x.rows, "labels have shape " + text(label) + ", logits " + text(x) +
                                         " need one label per row of " + std::to_string(c.x.cols) +
                                         " classes");
-  const auto per_row = [&](const plait_shape& s) {
-    need_floats(s, "a row operand");
-    need_count(s, c.x.rows, "a row operand");
-  };
+  const auto per_row = [&](const plait_shape& s) { need_n_floats(s, c.x.rows, "a row operand"); };
   if (grad) {
     per_row(d.inputs[2]);
     per_row(d.inputs[3]);

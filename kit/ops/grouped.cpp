@@ -84,10 +84,7 @@ UngroupRows parse_ungroup_rows(const plait_op_desc& d) {
   }
   u.out.assign(place.dims, place.dims + place.ndim - 1);
   u.out.push_back(u.width);
-  if (has_outputs(d)) {
-    need_floats(d.outputs[0], "y");
-    need_count(d.outputs[0], u.tokens * u.width, "y");
-  }
+  if (has_outputs(d)) need_n_floats(d.outputs[0], u.tokens * u.width, "y");
   return u;
 }
 
@@ -111,11 +108,9 @@ UngroupRows parse_ungroup_rows_grad(const plait_op_desc& d) {
          "needs a weight for each place, found " + text(d.inputs[2]) + " and " + text(place));
   }
   if (!has_outputs(d)) return u;
-  need_floats(d.outputs[0], "drows");
-  need_count(d.outputs[0], u.tokens * u.each * u.width, "drows");
+  need_n_floats(d.outputs[0], u.tokens * u.each * u.width, "drows");
   if (!u.weighted) return u;
-  need_floats(d.outputs[1], "dweights");
-  need_count(d.outputs[1], u.tokens * u.each, "dweights");
+  need_n_floats(d.outputs[1], u.tokens * u.each, "dweights");
   return u;
 }
 
@@ -142,10 +137,7 @@ GroupedMatmul parse_grouped_matmul(const plait_op_desc& d) {
                               (g.transpose_b ? " transposed" : ""));
   read_offsets(d.inputs[2], g);
   g.out = {g.rows, g.outputs};
-  if (has_outputs(d)) {
-    need_floats(d.outputs[0], "y");
-    need_count(d.outputs[0], g.rows * g.outputs, "y");
-  }
+  if (has_outputs(d)) need_n_floats(d.outputs[0], g.rows * g.outputs, "y");
   return g;
 }
 
@@ -166,10 +158,7 @@ GroupedMatmul parse_grouped_matmul_grad(const plait_op_desc& d) {
   const int64_t own = attrs.integer("groups");
   g.groups = own > 0 ? own : g.total;
   g.out = {g.groups, g.inputs, g.outputs};
-  if (has_outputs(d)) {
-    need_floats(d.outputs[0], "y");
-    need_count(d.outputs[0], g.groups * g.inputs * g.outputs, "y");
-  }
+  if (has_outputs(d)) need_n_floats(d.outputs[0], g.groups * g.inputs * g.outputs, "y");
   return g;
 }
 

@@ -67,8 +67,7 @@ void need_bias_and_y(const plait_op_desc& d, const AnyMatmul& p, uint32_t bias_a
          "bias has shape " + text(bias) + ", expected (" + std::to_string(p.n) + ")");
   }
   if (!has_outputs(d)) return;
-  need_floats(d.outputs[0], "y");
-  need_count(d.outputs[0], rows * p.n, "y");
+  need_n_floats(d.outputs[0], rows * p.n, "y");
   if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], d.outputs[0]);
 }
 

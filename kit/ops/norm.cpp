@@ -10,10 +10,7 @@ Norm parse_norm(const plait_op_desc& d, bool layer, bool grad) {
   const plait_shape& x = d.inputs[0];
   need(x.ndim >= 1 && is_float(x.dtype), "needs rows of floats, found " + text(x));
   const Norm n{rows_of(x), AttrReader(d, kNormAttrs).real("eps")};
-  const auto per_row = [&](const plait_shape& s) {
-    need_floats(s, "a row operand");
-    need_count(s, n.x.rows, "a row operand");
-  };
+  const auto per_row = [&](const plait_shape& s) { need_n_floats(s, n.x.rows, "a row operand"); };
   const auto per_channel = [&](const plait_shape& s, const char* what) {
     need_floats(s, what);
     need(s.ndim == 1 && s.dims[0] == n.x.cols, std::string(what) + " has shape " + text(s) +

@@ -59,10 +59,7 @@ Quantized parse_quantize(const plait_op_desc& d) {
 Quantized parse_dequantize(const plait_op_desc& d) {
   need_operands(d, 2, 1);
   const Quantized w = read_weights(AttrReader(d, kDequantizeAttrs), d, 0);
-  if (has_outputs(d)) {
-    need_floats(d.outputs[0], "y");
-    need_count(d.outputs[0], w.rows * w.columns, "y");
-  }
+  if (has_outputs(d)) need_n_floats(d.outputs[0], w.rows * w.columns, "y");
   return w;
 }
 
@@ -79,10 +76,7 @@ GatherQuantized parse_gather_quantized(const plait_op_desc& d) {
   if (g.total < 0) g.total = g.rows;
   g.out.assign(index.dims, index.dims + index.ndim);
   g.out.push_back(g.width);
-  if (has_outputs(d)) {
-    need_floats(d.outputs[0], "y");
-    need_count(d.outputs[0], g.count * g.width, "y");
-  }
+  if (has_outputs(d)) need_n_floats(d.outputs[0], g.count * g.width, "y");
   return g;
 }
 

@@ -37,10 +37,7 @@ TopK parse_top_k_grad(const plait_op_desc& d) {
   for (uint32_t i = 0; i + 1 < dy.ndim; ++i) t.rows *= dy.dims[i];
   t.out.assign(dy.dims, dy.dims + dy.ndim - 1);
   t.out.push_back(t.extent);
-  if (has_outputs(d)) {
-    need_floats(d.outputs[0], "dx");
-    need_count(d.outputs[0], t.rows * t.extent, "dx");
-  }
+  if (has_outputs(d)) need_n_floats(d.outputs[0], t.rows * t.extent, "dx");
   return t;
 }
 
