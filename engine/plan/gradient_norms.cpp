@@ -21,8 +21,6 @@ using program::Graph;
 using program::make_shape;
 using program::ValueId;
 
-plait_shape scalar_of(const Plan& plan) { return make_shape(plan.precision.scalar, {}); }
-
 // The sum over the first dimension.
 ValueId reduced(Graph& g, ValueId v, const char* kind) {
   return g.apply1("reduce", {v},

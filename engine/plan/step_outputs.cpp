@@ -1,5 +1,5 @@
-// Binds what the programs of a step leave to memory: sums, gradients, results of evaluations; and the
-// programs that sum or send them.
+// Binds what the programs of a step leave to memory: sums, gradients, results of evaluations; and
+// the programs that sum or send them.
 #include "engine/plan/step_programs.hpp"
 
 #include <plait/comm.h>
@@ -19,6 +19,8 @@ using program::attr;
 using program::Graph;
 using program::make_shape;
 using program::ValueId;
+
+plait_shape scalar_of(const Plan& plan) { return make_shape(plan.precision.scalar, {}); }
 
 ValueId flat(Graph& g, const std::string& name, const FlatBuffer& buffer, int64_t first,
              int64_t n) {

@@ -94,6 +94,9 @@ std::unique_ptr<program::Graph> write_metric_sums(PlanDraft& plan);
 // Sends Plan::outputs to all pipeline ranks.
 std::unique_ptr<program::Graph> write_broadcast_outputs(PlanDraft& plan);
 
+// The shape () of norms, losses and factors, in the type of scalars.
+plait_shape scalar_of(const Plan& plan);
+
 // A range of a buffer as a vector: n elements from `first` on.
 program::ValueId flat(program::Graph& g, const std::string& name, const FlatBuffer& buffer,
                       int64_t first, int64_t n);

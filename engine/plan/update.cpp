@@ -32,8 +32,6 @@ using program::Graph;
 using program::make_shape;
 using program::ValueId;
 
-plait_shape scalar_of(const Plan& plan) { return make_shape(plan.precision.scalar, {}); }
-
 std::unique_ptr<Graph> new_graph(const Plan& plan) {
   return std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
 }

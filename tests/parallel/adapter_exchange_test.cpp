@@ -2,7 +2,6 @@
 #include <plait/adapters.hpp>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "tests/parallel/layouts.hpp"
 
@@ -26,10 +25,6 @@ match = ["model.ids.weight", "model.head.weight"]
 rank = 2
 )";
 
-double evaluated(plait::Session& session) {
-  return nlohmann::json::parse(session.evaluate("eval")).at("loss").get<double>();
-}
-
 Weights of_others(const Weights& all, const std::string& adapter) {
   Weights others;
   for (const auto& [name, values] : all)
@@ -41,7 +36,7 @@ Weights of_others(const Weights& all, const std::string& adapter) {
 Body exchange(const std::string& folder) {
   return [folder](uint32_t rank, plait::Session& session, Outcome& o) {
     train(3)(rank, session, o);
-    const double trained = evaluated(session);
+    const double trained = loss_of_evaluation(session);
     for (const std::string name : {"lora", "dora", "table"}) {
       CAPTURE(name);
       const std::string path = folder + "/" + name;
@@ -52,10 +47,10 @@ Body exchange(const std::string& folder) {
         if (parameter.find("." + name + ".") != std::string::npos)
           CHECK(values == o.initial.at(parameter));
       CHECK(of_others(fresh, name) == of_others(o.weights, name));
-      CHECK(evaluated(session) != trained);
+      CHECK(loss_of_evaluation(session) != trained);
       plait::load_adapter(session, name, path);
       CHECK(weights_of(session) == o.weights);
-      CHECK(evaluated(session) == trained);
+      CHECK(loss_of_evaluation(session) == trained);
       // What does not fit is an error of all ranks, and changes nothing.
       const std::string other = name == "lora" ? "dora" : "lora";
       try {
@@ -68,7 +63,7 @@ Body exchange(const std::string& folder) {
       CHECK(weights_of(session) == o.weights);
     }
     session.step();
-    o.norms = {trained, evaluated(session)};
+    o.norms = {trained, loss_of_evaluation(session)};
   };
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "tests/parallel/layouts.hpp"
 
@@ -174,27 +173,23 @@ void check_grids(const std::string& toml, const std::string& compute, double tol
   }
 }
 
-double evaluated(plait::Session& session) {
-  return nlohmann::json::parse(session.evaluate("eval")).at("loss").get<double>();
-}
-
 // Steps, then a merge and back, of all adapters and of `one`, whose changes are added, and a step
 // behind a merge for good. norms: the loss before, merged, taken back, with the one merged, and
 // behind that step.
 Body train_and_merge(int steps, const std::string& one) {
   return [steps, one](uint32_t rank, plait::Session& session, Outcome& o) {
     train(steps)(rank, session, o);
-    o.norms = {evaluated(session)};
+    o.norms = {loss_of_evaluation(session)};
     plait::merge(session);
-    o.norms.push_back(evaluated(session));
+    o.norms.push_back(loss_of_evaluation(session));
     for (const auto& [name, before] : o.weights)
       if (name.find("attn.out.weight") != std::string::npos && !is_adapter(name))
         CHECK(weights_of(session).at(name) != before);
     plait::unmerge(session);
-    o.norms.push_back(evaluated(session));
+    o.norms.push_back(loss_of_evaluation(session));
     CHECK(weights_of(session) == o.weights);
     plait::merge_adapter(session, one);
-    o.norms.push_back(evaluated(session));
+    o.norms.push_back(loss_of_evaluation(session));
     for (const auto& [name, values] : weights_of(session)) {
       CAPTURE(name);
       if (is_adapter(name) && name.find("." + one + ".") == std::string::npos)
@@ -204,7 +199,7 @@ Body train_and_merge(int steps, const std::string& one) {
     CHECK(weights_of(session) == o.weights);
     plait::merge(session, PLAIT_MERGE_FINAL);
     session.step();
-    o.norms.push_back(evaluated(session));
+    o.norms.push_back(loss_of_evaluation(session));
   };
 }
 

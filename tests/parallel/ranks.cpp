@@ -88,8 +88,6 @@ std::string plan_of(const JobSpec& job_spec, uint32_t ranks) {
   return Planned(job_spec, "/nobody", 0, ranks).plan.describe();
 }
 
-namespace {}  // namespace
-
 Weights weights_of(const plait::Session& session) {
   Weights weights;
   const auto facts = nlohmann::json::parse(session.describe());
@@ -113,6 +111,10 @@ Weights weights_of(const plait::Session& session) {
     }
   }
   return weights;
+}
+
+double loss_of_evaluation(plait::Session& session) {
+  return nlohmann::json::parse(session.evaluate("eval")).at("loss").get<double>();
 }
 
 Body train(int n) {

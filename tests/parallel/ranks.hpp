@@ -45,6 +45,8 @@ std::vector<Outcome> run(const JobSpec& job_spec, uint32_t ranks, const Body& bo
 
 // All parameters, whole.
 Weights weights_of(const plait::Session& session);
+// The loss of an evaluation on "eval".
+double loss_of_evaluation(plait::Session& session);
 
 // Initial weights, n steps; then weights and an evaluation.
 Body train(int n);
