@@ -2,7 +2,7 @@
 //   {"format": "plait.tensor_map/1", "weights": PATH, "parameters": {NAME: {"tensor": NAME,
 //    "rows": [FIRST, END], "transposed": true, "column": true}}, "ignored": [PATTERN]}
 // A parameter is the whole tensor, or rows of it; the tensor is transposed first where the map says
-// so; of a column only the rows count. "columns" in place of "rows" are those of a matrix. Of an
+// so; of a column only the rows count. "columns" in place of "rows" are columns of a matrix. Of an
 // ignored tensor parts may be left out, and overlap. Names of parameters are without the model's.
 #pragma once
 
@@ -24,7 +24,7 @@ struct TensorPlace {
   int64_t row = 0, n_rows = 0;  // n_rows 0: all rows from `row` on
   bool transposed = false;
   bool column = false;      // a parameter (n) of a tensor (n, 1)
-  bool of_columns = false;  // `row` and `n_rows` are those of columns
+  bool of_columns = false;  // `row` and `n_rows` count columns
 };
 
 // A parameter in a matrix (rows, columns), or with 0 columns a vector, that is written, 0 where no

@@ -171,8 +171,8 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
     key<&PrecisionConfig::frozen>(
         choice_option(
             "frozen", "\"master\"", "master|compute|int8|nf4",
-            "how frozen weights are kept. compute: those of two or more dimensions in "
-            "the type of `compute` alone, 2 bytes each with bf16 or f16. int8, nf4: those "
+            "how frozen weights are kept. compute: weights of two or more dimensions "
+            "in the type of `compute` alone, 2 bytes each with bf16 or f16. int8, nf4: weights "
             "that only products read as numbers of 8 or 4 bits with scales, 1.13 or 0.53 "
             "bytes each, the others as with compute; checkpoints leave these numbers out, as "
             "checkpoint.save = \"trained\" does with all frozen weights"),
@@ -249,7 +249,7 @@ constexpr Key<EvaluateConfig> kEvaluate[] = {
     key<&EvaluateConfig::outputs>(
         choice_option("outputs", "\"auto\"", "auto|all|none",
                       "named values, and the last layer's output, that a host can predict: auto: "
-                      "those of at most "
+                      "values of at most "
                       "`topology.chunk_mib`; larger ones are kept in memory only with all")),
     key<&EvaluateConfig::adapter>(text_option(
         "adapter", "\"\"",
@@ -305,8 +305,8 @@ constexpr Key<GenerateConfig> kGenerate[] = {
                 65536)),
     key<&GenerateConfig::length>(
         at_most(count("length", "0", 0, "tokens",
-                      "tokens of a sequence at most, its prompt included; 0: those of a training "
-                      "sample"),
+                      "tokens of a sequence at most, its prompt included; 0: as many as a training "
+                      "sample has"),
                 int64_t{1} << 30)),
     key<&GenerateConfig::chunk>(
         count("chunk", "128", 1, "tokens", "tokens of a prompt that are computed in one launch")),

@@ -1,9 +1,10 @@
 // What PEFT methods do behind the optimizer's update: plait_peft_item.score and update.
 //
-// The rules of a method are written for each parameter of its adapter as those of an optimizer that
-// sees whole tensors (tensor_rule.hpp). What score() gives of all parameters of a target is added,
-// and the scores of all targets are gathered over the ranks that own one: each fills in what it
-// has, and all are summed. Then update() changes the parameters, and all of it is assigned at once.
+// The rules of a method are written for each parameter of its adapter, as the rules of an optimizer
+// that sees whole tensors are (tensor_rule.hpp). What score() gives of all parameters of a target
+// is added, and the scores of all targets are gathered over the ranks that own one: each fills in
+// what it has, and all are summed. Then update() changes the parameters, and all of it is assigned
+// at once.
 //   T targets of an adapter, n scores of each
 #pragma once
 
@@ -24,7 +25,7 @@ bool has_rules(const plait_peft_item& method);
 // Whether the parameter's method has, so that it is updated as a whole.
 bool has_method_rules(const PlanDraft& plan, const Parameter& parameter);
 
-// Adds the states of methods to those of the parameters, behind the optimizer's, and sets
+// Adds the states of methods to the states of the parameters, behind the optimizer's, and sets
 // MethodParameter::n_scores. Errors: what a method returns; PLAIT_ERR_PLUGIN where a result has the
 // wrong shape.
 void declare_method_states(PlanDraft& plan);

@@ -65,7 +65,7 @@ enum class Grouping : uint8_t {
   kSorts,   // sorts the rows of tokens: all results are of the groups
   kKeeps,   // multiplies the rows of each group by a matrix of its own
   kReads,   // sums over the rows of each group
-  kUndoes,  // adds rows up to those of the tokens
+  kUndoes,  // adds rows up to one row for each token
 };
 
 // The code that may write an op by its name.

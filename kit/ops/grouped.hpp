@@ -2,7 +2,7 @@
 // k groups that each token is in, M = N·k rows, E groups, C channels, I inputs and O outputs of a
 // product.
 //
-// Row numbers and offsets are data. Rows lie group by group, those of a group in the order of the
+// Row numbers and offsets are data. Rows lie group by group, and within a group in the order of the
 // tokens, so every sum over them has a fixed order; no row is left out.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace plait::kit {
 
 inline constexpr plait_option kGroupRowsAttrs[] = {
     at_least(int_option("groups", nullptr, "E: groups that the index names"), 1)};
-// Groups first, first + 1, .. of all: those whose matrices a rank has.
+// Groups first, first + 1, .. of all: the groups whose matrices a rank has.
 inline constexpr plait_option kFirstGroup = at_least(
     int_option("first", "0", "the group of the first matrix, where a rank has some of them"), 0);
 inline constexpr plait_option kGroupedMatmulAttrs[] = {
@@ -29,7 +29,7 @@ struct GroupRows {
   std::vector<int64_t> place;                           // dims of the place
 };
 // x (R.., C), index (R.., k) -> rows (M, C), place (R.., k), offsets (E+1). A row whose index is
-// none of the groups lies behind those of all groups.
+// none of the groups lies behind the rows of all groups.
 GroupRows parse_group_rows(const plait_op_desc& d);
 
 struct UngroupRows {
@@ -40,8 +40,8 @@ struct UngroupRows {
 // rows (M, C) [, weights (R.., k)], place (R.., k) -> y (R.., C): the sum of a token's rows, in the
 // order of its places. A place outside of the rows adds nothing.
 UngroupRows parse_ungroup_rows(const plait_op_desc& d);
-// dy (R.., C) [, rows (M, C), weights (R.., k)], place (R.., k) -> drows (M, C) [, dweights]. No two
-// places are one row; a row that no place names becomes 0.
+// dy (R.., C) [, rows (M, C), weights (R.., k)], place (R.., k) -> drows (M, C) [, dweights]. No
+// two places are one row; a row that no place names becomes 0.
 UngroupRows parse_ungroup_rows_grad(const plait_op_desc& d);
 
 struct GroupedMatmul {

@@ -69,8 +69,8 @@ Outcome check_grids(const std::string& toml, const std::string& name) {
 }  // namespace
 
 TEST_SUITE("loss_terms") {
-  // Two layers add to one term. Weights of labels are others than those of samples; those of the
-  // energy are the same.
+  // Two layers add to one term. Labels have other weights than samples; the weights of the energy
+  // are the weights of samples.
   TEST_CASE("terms of layers are losses") {
     const Folder folder;
     const std::string plain = model(folder);

@@ -68,7 +68,8 @@ inline std::vector<double> logits_of(const Run& run, size_t vocabulary) {
   return logits;
 }
 
-// The greatest difference to those; without those of the first `skipped` tokens of a sample.
+// The greatest difference to the expected logits, of which each sample lacks its first `skipped`
+// tokens.
 inline double error_of_logits(const Run& run, const std::vector<double>& expected,
                               size_t skipped = 0) {
   const size_t vocabulary = expected.size() / (2 * (24 - skipped));
