@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -40,6 +41,15 @@ void note_tables(const Graph& g, const ParameterOf& parameters) {
     const auto use = op.def->index_use(g, op);
     if (!use || use->labels) continue;
     if (Parameter* p = parameter_behind(g, parameters, op.in[0])) p->flags |= PLAIT_PARAMETER_TABLE;
+  }
+}
+
+void note_groups(const Graph& g, const ParameterOf& parameters) {
+  for (const Op& op : g.ops()) {
+    const auto use = op.def->weight_use ? op.def->weight_use(g, op) : std::nullopt;
+    if (!use || !use->groups) continue;
+    if (Parameter* p = parameter_behind(g, parameters, op.in[use->weight]))
+      p->flags |= PLAIT_PARAMETER_GROUPED;
   }
 }
 
@@ -115,6 +125,7 @@ void note_parameter_flags(PlanDraft& plan, const Tracer& training) {
   for (Parameter& p : plan.parameters)
     if (const ValueId v = training.parameter_value(p.name)) parameters[v] = &p;
   note_tables(g, parameters);
+  note_groups(g, parameters);
   for (const Tracer::Result& r : training.results())
     if (r.output) note_outputs(g, parameters, r.output);
 }

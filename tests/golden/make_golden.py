@@ -13,6 +13,7 @@ import sys
 import torch
 
 import golden_distillation
+import golden_groups
 import golden_losses
 import golden_ops
 import golden_schedules
@@ -23,6 +24,7 @@ FILES = {
     "ops.safetensors": golden_ops,
     "losses.safetensors": golden_losses,
     "training.safetensors": golden_training,
+    "groups.safetensors": golden_groups,
     "schedules.safetensors": golden_schedules,
     "distillation.safetensors": golden_distillation,
 }

@@ -85,6 +85,21 @@ TEST_SUITE("optimizers_1") {
 }
 
 TEST_SUITE("optimizers_2") {
+  TEST_CASE("experts: each has its own norms and products, wherever its matrix lies") {
+    const Folder folder;
+    const std::string of_all = "type = \"muon\"\nlearning_rate = 0.01\n";
+    for (const std::string& keys : {of_all, kOptimizers[2], kOptimizers[3]}) {
+      CAPTURE(keys);
+      const JobSpec job_spec = in_f64(with_optimizer(experts_model(folder), keys));
+      const Outcome expected = alone(job_spec, 4);
+      for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 1, 4}, Layout{1, 2, 2, 1},
+                                   Layout{1, 2, 1, 3}, Layout{2, 1, 2, 0, "1f1b", 1, 4}}) {
+        CAPTURE(layout.text());
+        check_same(run(on(job_spec, layout), layout.ranks(), train(4)), expected, kStrict);
+      }
+    }
+  }
+
   TEST_CASE("a vocabulary that does not divide, tied to the head: tables and padding") {
     const Folder folder;
     for (const std::string& keys : kOptimizers) {

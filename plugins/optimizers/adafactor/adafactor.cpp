@@ -1,9 +1,12 @@
 // optimizer-adafactor: mean squared gradients of a matrix, kept as the means of rows and columns
 // (Shazeer and Stern 2018, arXiv:1804.04235), as torch.optim.Adafactor has it. In place of the
-// paper's ε1, which is added to squared gradients, the estimate is at least eps1².
+// paper's ε1, which is added to squared gradients, the estimate is at least eps1². The matrix of
+// each expert is a tensor of its own.
 #include <plait/plugin.hpp>
 
 #include <cmath>
+
+#include "plugins/optimizers/groups.hpp"
 
 namespace {
 using namespace plait;
@@ -27,8 +30,9 @@ uint32_t scope_of(const Options&, const plait_parameter_info& p) {
   return PLAIT_SCOPE_TENSOR;
 }
 
-Value root_mean_square(const Builder& b, Value x) {
-  return sqrt(b.sum_squares(x)) * (1 / std::sqrt(static_cast<double>(b.shape(x).count())));
+Value root_mean_square(const Builder& b, const Update& u, Value x) {
+  const auto n = static_cast<double>(groups::count(b, u, x));
+  return sqrt(groups::sum_squares(b, u, x)) * (1 / std::sqrt(n));
 }
 
 // The running mean of `squares`, with `weight` for the new ones.
@@ -52,7 +56,7 @@ Value mean_square(const Builder& b, Value x, int64_t axis) {
 Value estimate(const Builder& b, const Options& o, const Update& u, Value weight) {
   const Shape shape = b.shape(u.parameter);
   const auto n = static_cast<int32_t>(shape.ndim());
-  if (n < 2)
+  if (n < (groups::of(u) ? 3 : 2))
     return running_mean(b, "variance", b.state("variance"), u.gradient * u.gradient, weight);
   std::vector<int32_t> of_rows, of_columns;  // dimensions
   for (int32_t d = 0; d < n; ++d) {
@@ -79,10 +83,10 @@ Value estimate(const Builder& b, const Options& o, const Update& u, Value weight
 Value build_adafactor(Builder& b, const Options& o, const Update& u) {
   const double eps1 = o.real("eps1");
   const Value weight = pow(u.step, o.real("beta2_decay"));
-  const Value size = max(root_mean_square(b, u.parameter), o.real("eps2"));
+  const Value size = max(root_mean_square(b, u, u.parameter), o.real("eps2"));
   const Value rate = min(u.learning_rate, rsqrt(u.step));
   const Value update = u.gradient * rsqrt(max(estimate(b, o, u, weight), eps1 * eps1));
-  const Value clipped = max(root_mean_square(b, update) * (1 / o.real("clip_threshold")), 1.0);
+  const Value clipped = max(root_mean_square(b, u, update) * (1 / o.real("clip_threshold")), 1.0);
   const Value decayed = u.parameter * (1.0 - u.learning_rate * u.weight_decay);
   return decayed - (size * rate / clipped) * update;
 }

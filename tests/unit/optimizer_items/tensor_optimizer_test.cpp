@@ -26,20 +26,22 @@ struct Item {
     fake::check(item->scope(host.raw(), options->raw(), &info, &scope));
     return scope;
   }
-  // One update of p with gradient g; rate 0.1, weight decay 0.
+  double rate = 0.1, decay = 0;
+  uint32_t flags = 0;  // PLAIT_PARAMETER_* of what is updated
+  // One update of p with gradient g.
   Tensor update(const Tensor& p, const Tensor& g, int64_t step) {
     fake::Builder b;
     b.states = states;
     b.state_like = p;
-    const plait_parameter_info info{sizeof info, "model.it", Shape(p.dims).raw(), 0, 0};
+    const plait_parameter_info info{sizeof info, "model.it", Shape(p.dims).raw(), flags, 0};
     const auto number = [&](double v) { return b.input(Tensor({}, {v})); };
     const plait_update update{sizeof(plait_update),
                               b.input(p),
                               b.input(g),
-                              number(0.1),
+                              number(rate),
                               number(1),
                               number(static_cast<double>(step)),
-                              number(0),
+                              number(decay),
                               PLAIT_SCOPE_TENSOR,
                               0,
                               &info};
@@ -125,6 +127,8 @@ TEST_CASE("muon: which parameters AdamW updates") {
   CHECK(item.scope({4, 5}) == PLAIT_SCOPE_TENSOR);
   CHECK(item.scope({4, 5, 3}) == PLAIT_SCOPE_TENSOR);
   CHECK(item.scope({4}) == PLAIT_SCOPE_ELEMENT);
+  CHECK(item.scope({4, 5, 3}, PLAIT_PARAMETER_GROUPED) == PLAIT_SCOPE_TENSOR);
+  CHECK(item.scope({4, 5}, PLAIT_PARAMETER_GROUPED) == PLAIT_SCOPE_ELEMENT);  // vectors
   for (const uint32_t flag :
        {PLAIT_PARAMETER_TABLE, PLAIT_PARAMETER_OUTPUT, PLAIT_PARAMETER_ELEMENTWISE})
     CHECK(item.scope({4, 5}, flag) == PLAIT_SCOPE_ELEMENT);
@@ -178,6 +182,32 @@ TEST_CASE("adafactor: a stack of matrices has rows and columns of each") {
     }
     check_near(one.update(Tensor({3, 4}, {0}), part, 1), expected);
   }
+}
+
+TEST_CASE("experts: each matrix as the optimizer updates it alone") {
+  const auto golden = fake::read_golden("groups");
+  for (const std::string name : {"muon", "adafactor", "lamb"})
+    for (const std::string shape : {"tall", "wide"}) {
+      CAPTURE(name);
+      CAPTURE(shape);
+      const auto at = [&](const char* tensor) {
+        return golden.at("groups." + name + "." + shape + "/" + tensor);
+      };
+      Item item(name, name == "adafactor" ? fake::Options::Given{{"eps1", "1e-7"}}
+                                          : fake::Options::Given{});
+      item.flags = PLAIT_PARAMETER_GROUPED;
+      item.rate = 0.02;
+      item.decay = 0.1;
+      Tensor p = at("p");
+      const Tensor all = at("g");
+      for (int64_t step = 1; step <= all.dims[0]; ++step) {
+        Tensor g = p;
+        const auto begin = all.v.begin() + (step - 1) * static_cast<int64_t>(p.size());
+        g.v.assign(begin, begin + static_cast<int64_t>(p.size()));
+        p = item.update(p, g, step);
+      }
+      CHECK(fake::close(p, at("final"), 1e-11));
+    }
 }
 
 TEST_CASE("adafactor has no element-wise rule and says so") {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "tests/unit/support/fake_builder.hpp"
 
@@ -115,16 +116,40 @@ Tensor reduce_sum(const Tensor& x, const Attrs& a) {
   return out;
 }
 
+// The last two axes.
 Tensor transposed(const Tensor& x) {
-  require(x.dims.size() == 2, "the fake transposes matrices only");
-  Tensor out({x.dims[1], x.dims[0]}, {0});
-  const auto rows = static_cast<size_t>(x.dims[0]), columns = static_cast<size_t>(x.dims[1]);
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = 0; c < columns; ++c) out.v[c * rows + r] = x.v[r * columns + c];
+  require(x.dims.size() >= 2, "the fake transposes matrices only");
+  Tensor out = x;
+  const size_t n = x.dims.size();
+  std::swap(out.dims[n - 2], out.dims[n - 1]);
+  const auto rows = static_cast<size_t>(x.dims[n - 2]),
+             columns = static_cast<size_t>(x.dims[n - 1]);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t in = i % (rows * columns), matrix = i - in;
+    out.v[matrix + in % columns * rows + in / columns] = x.v[i];
+  }
   return out;
 }
 
-// (…,K)·(N,K)ᵀ [+ bias], (M,K)·(K,N)
+Tensor matmul(const In& in, const Attrs& a);
+
+// (E,M,K)·(E,N,K)ᵀ
+Tensor matmul_of_each(const Tensor& x, const Tensor& w, const Attrs& a) {
+  require(x.dims.size() == 3 && x.dims[0] == w.dims[0], "matmul of stacks");
+  const auto part = [](const Tensor& of, int64_t e) {
+    const int64_t n = of.dims[1] * of.dims[2];
+    return Tensor({of.dims[1], of.dims[2]}, {of.v.begin() + e * n, of.v.begin() + (e + 1) * n});
+  };
+  Tensor out({x.dims[0], x.dims[1], w.dims[1]}, {0});
+  out.v.clear();
+  for (int64_t e = 0; e < x.dims[0]; ++e) {
+    const Tensor one = part(x, e), other = part(w, e), made = matmul({&one, &other}, a);
+    out.v.insert(out.v.end(), made.v.begin(), made.v.end());
+  }
+  return out;
+}
+
+// (…,K)·(N,K)ᵀ [+ bias], (M,K)·(K,N), (E,M,K)·(E,N,K)ᵀ, (E,M,K)·(E,K,N)
 Tensor matmul(const In& in, const Attrs& a) {
   if (!a.flag("transpose_b") && !a.flag("transpose_a")) {
     const Tensor b = transposed(*in.at(1));
@@ -133,6 +158,7 @@ Tensor matmul(const In& in, const Attrs& a) {
   }
   require(a.flag("transpose_b") && !a.flag("transpose_a"), "the fake knows x·Wᵀ only");
   const Tensor &x = *in.at(0), &w = *in.at(1);
+  if (w.dims.size() == 3) return matmul_of_each(x, w, a);
   const int64_t k = x.dims.back(), n = w.dims[0], rows = count(x.dims) / k;
   require(w.dims.size() == 2 && w.dims[1] == k && in.size() == (a.flag("bias") ? 3u : 2u),
           "matmul shapes");
