@@ -205,6 +205,27 @@ bool check_by_target(const config::AdapterConfig& adapter, const std::vector<std
   return sound;
 }
 
+// The weights of experts that the adapter holds and its method does not take.
+std::vector<std::string> experts_left_out(const Plan& plan, const Tracer& tracer,
+                                          const config::ModelConfig& model,
+                                          const config::AdapterConfig& adapter) {
+  std::vector<std::string> names;
+  if (plan.registry->peft(adapter.type).targets & PLAIT_PEFT_GROUPED) return names;
+  for (const AdapterTarget& t : tracer.adapter_targets())
+    if (t.model == model.name && (t.what & PLAIT_PEFT_GROUPED) && adapter.holds(t.name))
+      names.push_back(t.name);
+  return names;
+}
+
+// "dora changes no weights of experts; lora does", in words of the methods that are loaded.
+std::string who_changes_experts(const Plan& plan, const std::string& type) {
+  std::vector<std::string> methods;
+  for (const std::string& name : plan.registry->item_names(PLAIT_KIND_PEFT))
+    if (plan.registry->peft(name).targets & PLAIT_PEFT_GROUPED) methods.push_back(name);
+  return type + " changes no weights of experts, " +
+         (methods.empty() ? "as no method that is loaded" : "methods that do: " + join(methods));
+}
+
 // Its patterns are compared with the names of what its method can change. False: it has a problem.
 bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelConfig& model,
                    const config::AdapterConfig& adapter, config::Problems& problems) {
@@ -213,19 +234,27 @@ bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelCo
   for (const AdapterTarget& target : tracer.adapter_targets())
     if (target.model == model.name && (plan.registry->peft(adapter.type).targets & target.what))
       names.push_back(target.name);
+  std::vector<std::string> excludable =
+      names;  // experts, too, which `match` may name beside others
+  for (const AdapterTarget& target : tracer.adapter_targets())
+    if (target.model == model.name && (target.what & PLAIT_PEFT_GROUPED))
+      excludable.push_back(target.name);
   std::vector<std::string> held;
   std::copy_if(names.begin(), names.end(), std::back_inserter(held),
                [&](const std::string& name) { return adapter.holds(name); });
   bool sound = held.empty() || check_by_target(adapter, held, problems);
+  const std::vector<std::string> experts = experts_left_out(plan, tracer, model, adapter);
   for (const char* key : {"match", "exclude"})
     for (const std::string& pattern :
-         unmatched(key[0] == 'm' ? adapter.match : adapter.exclude, names)) {
+         key[0] == 'm' ? unmatched(adapter.match, names) : unmatched(adapter.exclude, excludable)) {
       sound = false;
-      problems.add(
-          adapter.keys.origin(key), adapter.path + "." + key,
-          "pattern '" + pattern + "' matches nothing that " + adapter.type + " can change" +
-              did_you_mean(nearest(pattern, names)),
-          names.empty() ? "this model has nothing of that kind" : "it can change: " + some(names));
+      problems.add(adapter.keys.origin(key), adapter.path + "." + key,
+                   "pattern '" + pattern + "' matches nothing that " + adapter.type +
+                       " can change" + did_you_mean(nearest(pattern, names)),
+                   !unmatched({pattern}, experts).empty()
+                       ? (names.empty() ? "this model has nothing of that kind"
+                                        : "it can change: " + some(names))
+                       : who_changes_experts(plan, adapter.type));
     }
   const bool is_there = has_parameters(plan, tracer, model, adapter);
   if (sound && !is_there)
@@ -310,6 +339,19 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
       problems.add(model.origin, model.path, "has a loss but no parameter to train",
                    "add a layer with parameters, name some with `train`, or set frozen = true");
   }
+}
+
+void warn_left_out(const Plan& plan, const Tracer& tracer, Log* log) {
+  if (!log || plan.rank != 0) return;
+  for (const config::ModelConfig& model : plan.experiment.models)
+    for (const config::AdapterConfig& adapter : model.adapters) {
+      const std::vector<std::string> left = experts_left_out(plan, tracer, model, adapter);
+      if (left.empty()) continue;
+      log->warn(adapter.keys.origin("match").text() + ": `match` of adapter '" + adapter.name +
+                "' names weights of experts, which stay as they are: " + some(left) + "; " +
+                who_changes_experts(plan, adapter.type) +
+                "; change them by an entry of another method, or name them in `exclude`");
+    }
 }
 
 void tell_replicated(const Plan& plan, Log* log) {

@@ -317,6 +317,7 @@ void PlanBuilder::trace(config::Problems& problems) {
   if (!problems.empty()) return;
   if (!only && context_.rank == 0)
     warn_unread_fields(draft_, *traced_.train, *traced_.evaluate, context_.log);
+  if (!only) warn_left_out(draft_, *traced_.train, context_.log);
   const StageOf chosen = stage_of(draft_);
   if (draft_.grid.pipeline() > 1)  // which generates nothing
     traced_ = {trace_models(draft_, true, chosen), trace_models(draft_, false, chosen)};
