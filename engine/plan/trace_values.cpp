@@ -1,6 +1,7 @@
 // The sources of a traced model's values: data fields, names, random streams and parameters.
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
@@ -131,10 +132,40 @@ program::RandomStream Tracer::random_stream() {
   return {counter_, plan_.experiment.run.seed, static_cast<int64_t>(stream)};
 }
 
+namespace {
+
+// Of rows that are sorted into groups (program::Grouping), where each of a token's rows is:
+// (R.., k); 0: they are no such rows.
+ValueId place_of_rows(const program::Graph& g, ValueId rows) {
+  std::set<ValueId> seen;
+  for (std::vector<ValueId> open{rows}; !open.empty();) {
+    const ValueId v = open.back();
+    open.pop_back();
+    const int32_t producer = g.value(v).producer;
+    if (producer < 0 || !seen.insert(v).second) continue;
+    const program::Op& op = g.ops()[static_cast<size_t>(producer)];
+    if (op.def->grouping == program::Grouping::kSorts) return v == op.out[0] ? op.out[1] : 0;
+    if (op.def->grouping == program::Grouping::kKeeps) open.push_back(op.in[0]);
+    if (op.def->is_map) open.insert(open.end(), op.in.begin(), op.in.end());
+  }
+  return 0;
+}
+
+}  // namespace
+
 ValueId Tracer::random_uniform(ValueId like) {
   const plait_shape s = graph_->shape(like);
   const program::RandomStream random = random_stream();
   program::Dims dims = program::dims_of(s);
+  // Where a row of a group lies depends on the other samples of the micro-batch, and its numbers
+  // must not: they are drawn for the rows of each token, and sorted as these are.
+  const ValueId place = dims.size() == 2 ? place_of_rows(*graph_, like) : 0;
+  if (place) {
+    const int64_t width = dims[1];
+    dims = program::dims_of(graph_->shape(place));
+    dims.push_back(width);
+  }
+  const program::Dims of_tokens = dims;
   const int64_t n = program::elements(s);
   if ((dims.empty() || dims[0] != feed_.batch) && n % feed_.batch == 0)
     dims = {feed_.batch, n / feed_.batch};
@@ -142,7 +173,11 @@ ValueId Tracer::random_uniform(ValueId like) {
       graph_->apply1("random", {random.counter},
                      {attr("kind", std::string("uniform")), attr("shape", dims),
                       attr("seed", random.seed), attr("stream", random.stream)});
-  return program::reshaped(*graph_, numbers, program::dims_of(s));
+  if (!place) return program::reshaped(*graph_, numbers, program::dims_of(s));
+  program::Dims one_each = of_tokens;
+  one_each.back() = 1;
+  return graph_->apply1("ungroup_rows_grad", {program::reshaped(*graph_, numbers, of_tokens),
+                                              program::reshaped(*graph_, place, one_each)});
 }
 
 namespace {

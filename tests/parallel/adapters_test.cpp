@@ -295,6 +295,18 @@ TEST_SUITE("adapters") {
     }
     check_merges(toml, {"precision.compute=f64"}, 1e-12, some, "lora");
     check_merges(toml, {"precision.compute=bf16"}, 2e-2, {{}, {1, 1, 2}}, "lora");
+    // Dropout of rows alone: what is 0 depends on token and expert, not on where the row lies.
+    JobSpec rows = job_spec;
+    rows.overrides.emplace_back(
+        "model.adapters[0].match=[\"*.mlp.up.weight\", \"*.mlp.down.weight\"]");
+    JobSpec whole = rows;
+    whole.overrides.emplace_back("model.adapters[0].dropout=0");
+    const Outcome dropped = alone(rows, 6);
+    CHECK(dropped.losses != alone(whole, 6).losses);
+    for (const Layout& layout : some) {
+      CAPTURE(layout.text());
+      check_same(run(on(rows, layout), layout.ranks(), train(6)), dropped, 1e-10);
+    }
     // A row of an expert is of no sample whose adapter it could take.
     const auto refused = run({toml,
                               {"batch.eval=8", "model.adapter_field=label",

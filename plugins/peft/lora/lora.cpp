@@ -11,8 +11,7 @@ namespace {
 using namespace plait;
 
 Value wrap(Builder& b, const Options& o, const PeftTarget& t) {
-  // Where a row of an expert lies depends on the others of its micro-batch, and a mask must not.
-  const bool drops = t.what == PLAIT_PEFT_PRODUCT;
+  const bool drops = t.what != PLAIT_PEFT_LOOKUP;  // whose input is row numbers
   const Value x = drops ? functions::dropout(b, t.input, o.real("dropout")) : t.input;
   return t.output + low_rank::added(b, o, t, low_rank::factors(b, o, t), x);
 }

@@ -22,11 +22,9 @@ constexpr plait_option kOptions[] = {
                   "of a target counts"),
     opt_by_target("alpha_pattern", "other values of alpha, as of rank_pattern"),
     opt_bool("rslora", "false", "by alpha / sqrt(rank) instead (Kalajdzievski 2023)"),
-    below(at_least(
-              opt_real(
-                  "dropout", "0.0",
-                  "probability that an input of the change is 0; none of a table and of experts"),
-              0),
+    below(at_least(opt_real("dropout", "0.0",
+                            "probability that an input of the change is 0; none of a table"),
+                   0),
           1),
     opt_choice("init", "\"kaiming\"", "kaiming|gaussian",
                "initial values of the first factor: uniform in ±1/sqrt(inputs), or normal with "
