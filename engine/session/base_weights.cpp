@@ -6,6 +6,7 @@
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/weights_hash.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
+#include "engine/session/block_access.hpp"
 
 namespace plait::session {
 
@@ -26,9 +27,39 @@ const BaseWeights::Read& BaseWeights::known(const config::ModelConfig& model) {
                               checkpoint::hash_of_weights(files_, model.load, model.load_names)};
 }
 
+namespace {
+
+Hash128 hash_of(runtime::Executor& executor, const plan::LocalBlock& block) {
+  Hasher hasher;
+  const auto next = pieces_of(executor, block);
+  for (auto piece = next(); !piece.empty(); piece = next())
+    hasher.update(piece.data(), piece.size());
+  return hasher.digest128();
+}
+
+}  // namespace
+
+void BaseWeights::remember(runtime::Executor& executor, const plan::Parameter& p) {
+  if (!holds(p) || original_.contains(p.name)) return;
+  executor.sync();
+  auto& blocks = original_[p.name];
+  for (const plan::LocalBlock& held : plan::local_parameter_blocks(plan_, p))
+    blocks.emplace_back(held.box, hash_of(executor, held));
+}
+
+bool BaseWeights::is_original(runtime::Executor& executor, const plan::Parameter& p,
+                              const plan::LocalBlock& block, std::span<const char> bytes) const {
+  const Hash128 given = hash128(bytes.data(), bytes.size());
+  const auto known = original_.find(p.name);
+  if (known == original_.end()) return given == hash_of(executor, block);
+  return std::any_of(known->second.begin(), known->second.end(), [&](const auto& one) {
+    return one.first == block.box && one.second == given;
+  });
+}
+
 void BaseWeights::written(const plan::Parameter& p) {
   if (!plan::is_saved(plan_, p) && !told_.contains(p.name)) written_.insert(p.name);
-  if (holds(p)) changed_.try_emplace(p.model, p.name);
+  if (holds(p)) changed_[p.model].insert(p.name);
 }
 
 bool BaseWeights::holds(const plan::Parameter& p) const {
@@ -37,7 +68,7 @@ bool BaseWeights::holds(const plan::Parameter& p) const {
 
 std::string BaseWeights::changed(const config::ModelConfig& model) const {
   const auto at = changed_.find(model.name);
-  return at != changed_.end() ? at->second : "";
+  return at != changed_.end() && !at->second.empty() ? *at->second.begin() : "";
 }
 
 void BaseWeights::warn_of_written() {

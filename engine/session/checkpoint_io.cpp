@@ -336,8 +336,10 @@ bool CheckpointIo::load(const std::string& path) {
   return complete;
 }
 
-void CheckpointIo::load_parameters(const std::string& path) {
-  naming(path, [&] { load_only_parameters(path); });
+bool CheckpointIo::load_parameters(const std::string& path) {
+  bool complete = false;
+  naming(path, [&] { complete = load_only_parameters(path); });
+  return complete;
 }
 
 bool CheckpointIo::load_all(const std::string& path) {
@@ -353,9 +355,9 @@ bool CheckpointIo::load_all(const std::string& path) {
   });
 }
 
-void CheckpointIo::load_only_parameters(const std::string& path) {
+bool CheckpointIo::load_only_parameters(const std::string& path) {
   steps_.discard();
-  c_.on_all_ranks("loading", [&] {
+  return c_.on_all_ranks("loading", [&] {
     const auto c = open_on_all_ranks(path);
     if (c_.ranks.is_leader()) log_conversions(c_.plan, *c, c_.log);
     const auto blocks = read_blocks(*c, true);
@@ -370,6 +372,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     c_.state.begin_lineage();
     steps_.restore(false);
     c_.resume_metrics();
+    return c->state().bases.empty();
   });
 }
 
@@ -391,19 +394,24 @@ std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoin
   return loaded;
 }
 
-// Those that have other values than model.load gave them, on any rank.
+// Those that have other values than model.load gave them on any rank, and those that have its again.
 void CheckpointIo::note_written(const std::vector<LoadedBlock>& blocks) {
-  std::string names;
-  std::vector<char> now;
+  std::string same, other;  // names, of blocks of this rank
   for (const auto& [block, bytes, p] : blocks) {
     if (!p || !bases_.holds(*p)) continue;
-    now.resize(bytes.size());
-    read_block(c_.executor, block, 0, topology::elements(block.box), now.data());
-    if (now != bytes) names += (names.empty() ? "" : "/") + p->name;
+    std::string& names = bases_.is_original(c_.executor, *p, block, bytes) ? same : other;
+    names += (names.empty() ? "" : "/") + p->name;
   }
-  for (const std::string& of_rank : c_.ranks.all_gather(names))
-    for (const std::string& name : split(of_rank, '/'))
-      if (const plan::Parameter* p = c_.plan.parameter(name)) bases_.written(*p);
+  const auto for_each = [&](const std::string& names, auto&& call) {
+    for (const std::string& of_rank : c_.ranks.all_gather(names))
+      for (const std::string& name : split(of_rank, '/'))
+        if (const plan::Parameter* p = c_.plan.parameter(name)) call(*p);
+  };
+  for_each(same, [&](const plan::Parameter& p) { bases_.restored(p); });
+  for_each(other, [&](const plan::Parameter& p) {
+    bases_.remember(c_.executor, p);
+    bases_.written(p);
+  });
 }
 
 void CheckpointIo::write_blocks(const std::vector<LoadedBlock>& blocks) {

@@ -49,7 +49,7 @@ class CheckpointIo {
 
   // Returns whether it held every parameter: none was left to model.load.
   bool load(const std::string& path);
-  void load_parameters(const std::string& path);  // only parameters and their step
+  bool load_parameters(const std::string& path);  // only parameters and their step
   // Takes over a checkpoint that is open. Part of a call that all ranks make.
   void restore(const checkpoint::Checkpoint& c);
 
@@ -61,7 +61,7 @@ class CheckpointIo {
   std::string save_part(const std::string& folder, const checkpoint::RunState& state,
                         const Chosen& chosen);
   bool load_all(const std::string& path);
-  void load_only_parameters(const std::string& path);
+  bool load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
   struct LoadedBlock {
     plan::LocalBlock block;

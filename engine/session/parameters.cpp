@@ -223,6 +223,7 @@ void Parameters::write(const std::string& name, const void* data, uint64_t bytes
   const plan::Parameter& p = find(name);
   check_bytes(p, bytes);
   steps_.drain();
+  c_.abort_on_error("writing a parameter", [&] { bases_.remember(c_.executor, p); });
   c_.state.modified();
   c_.parameters_changed();
   bases_.written(p);

@@ -193,7 +193,7 @@ void Session::load(const std::string& path) {
 }
 void Session::load_parameters(const std::string& path) {
   parts_->adapters.drop();
-  parts_->checkpoints.load_parameters(path);
+  if (parts_->checkpoints.load_parameters(path)) parts_->adapters.loaded_all();
   parts_->parameters.forget_initial();
   parts_->evaluator.forget();
 }

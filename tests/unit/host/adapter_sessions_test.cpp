@@ -404,6 +404,42 @@ TEST_CASE("a checkpoint that is loaded ends what a final merge changed") {
   save(run, "poems", folder / "poems");
 }
 
+TEST_CASE("behind a final merge the weights of model.load may be loaded again") {
+  const host::TempFolder folder;
+  const Run base(experiment(""));
+  host::check(plait_session_save(base.session(), (folder / "base").c_str()));
+  const std::string load = "load = \"" + (folder / "base") + "\"\n";
+  int n = 0;
+  for (const auto call : {plait_session_load, plait_session_load_parameters}) {
+    const Run run(experiment(kPoems, load));
+    run.losses(2);
+    const std::string whole = folder / ("whole" + std::to_string(n)),
+                      merged = folder / ("merged" + std::to_string(n));
+    host::check(plait_session_save(run.session(), whole.c_str()));
+    host::check(plait_session_merge(run.session(), PLAIT_MERGE_FINAL));
+    host::check(plait_session_save(run.session(), merged.c_str()));
+    const auto refused = [&] {
+      says(host::failure_of([&] { save(run, "poems", folder / "x"); }).text,
+           "was given other values since the session began");
+    };
+    refused();
+    host::check(call(run.session(), whole.c_str()));
+    save(run, "poems", folder / ("poems" + std::to_string(n++)));
+    // Values that model.load does not have, and its own once more.
+    host::check(call(run.session(), merged.c_str()));
+    refused();
+    host::check(call(run.session(), whole.c_str()));
+    save(run, "poems", folder / ("poems" + std::to_string(n++)));
+    std::vector<float> weight = run.read("model.linear1.weight", 143);
+    weight[7] += 1;
+    host::check(plait_session_write(run.session(), "model.linear1.weight", weight.data(),
+                                    weight.size() * sizeof(float)));
+    refused();
+    host::check(call(run.session(), whole.c_str()));
+    save(run, "poems", folder / ("poems" + std::to_string(n++)));
+  }
+}
+
 TEST_CASE("what is left of an experiment without an adapter can be read") {
   const host::TempFolder folder;
   const Run run(by_sample() + "[checkpoint]\nbest = \"loss.code\"\n[data.eval]\ntype = " +
