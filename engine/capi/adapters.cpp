@@ -20,8 +20,12 @@ namespace {
 
 constexpr size_t kSourceV1 = offsetof(plait_adapter_source, format) + sizeof(char*);
 
-// Fields stood for data while the plan was made; the experiment that is saved has the data.
+// Fields stood for data while the plan was made; the experiment that is saved has the data, whose
+// epochs need no number of steps.
 void leave_field_texts(config::Experiment& e) {
+  if (e.run.epochs > 0)
+    for (auto& [path, keys] : e.sections)
+      if (path == "run") keys.set_int("steps", 0, keys.origin("steps"));
   for (config::DatasetConfig& dataset : e.datasets)
     dataset.keys.set_texts("fields", {}, dataset.keys.origin("fields"));
 }

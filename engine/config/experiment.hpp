@@ -16,7 +16,7 @@ namespace plait::config {
 
 struct RunConfig {
   std::string name;
-  int64_t steps = 0, epochs = 0;  // at most one is nonzero; both 0: the host decides when to stop
+  int64_t steps = 0, epochs = 0;  // both 0: the host decides when to stop; both: check_length()
   int64_t seed = 0;
   std::string out;
   std::string device;           // "auto" or a device item

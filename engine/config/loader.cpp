@@ -127,6 +127,19 @@ void ExperimentLoader::read_sections(Experiment& to) {
   check_numbers(to);
 }
 
+// Where `fields` stand for the samples, nothing says how many steps the epochs come to: run.steps
+// does.
+void ExperimentLoader::check_length(const Experiment& of) {
+  if (of.run.steps <= 0 || of.run.epochs <= 0) return;
+  const DatasetConfig* train = of.dataset("train");
+  if (train && !train->keys.get_texts("fields").empty()) return;
+  for (const auto& [path, set] : of.sections)
+    if (path == "run")
+      problems_.add(set.origin("steps"), "run.steps",
+                    "given together with run.epochs (" + set.origin("epochs").text() + ")",
+                    "keep one of them; the override ~run.steps or ~run.epochs removes one");
+}
+
 // Checks rules that relate several keys.
 void ExperimentLoader::check_numbers(Experiment& to) {
   const auto origin = [&](std::string_view section, std::string_view key) {
@@ -134,10 +147,6 @@ void ExperimentLoader::check_numbers(Experiment& to) {
       if (path == section) return set.origin(key);
     return Origin::none();
   };
-  if (to.run.steps > 0 && to.run.epochs > 0)
-    problems_.add(origin("run", "steps"), "run.steps",
-                  "given together with run.epochs (" + origin("run", "epochs").text() + ")",
-                  "keep one of them; the override ~run.steps or ~run.epochs removes one");
   if (!good_name(to.run.name) && !to.run.name.empty() && to.run.name != "???")
     problems_.add(origin("run", "name"), "run.name", "'" + to.run.name + "' cannot name a folder",
                   "use letters, digits, _ and -");
@@ -317,6 +326,7 @@ Experiment ExperimentLoader::load() {
   read_sections(experiment);
   experiment.models = read_models();
   experiment.datasets = read_datasets();
+  check_length(experiment);
   experiment.device = document_.root.find("device");
   check_device(experiment);
   experiment.comm = document_.root.find("comm");

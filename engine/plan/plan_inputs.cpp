@@ -166,7 +166,8 @@ void count_steps(PlanDraft& plan, const PlanContext& context) {
   if (const auto* c = plan.experiment.dataset("train"); c->limit > 0) n = std::min(n, c->limit);
   if (context.rank == 0) warn_large_batch(plan.experiment, n, context.log);
   plan.steps_per_epoch = data::batches_per_epoch(n, batch.global);
-  if (run.epochs > 0) plan.total_steps = run.epochs * plan.steps_per_epoch;
+  if (run.epochs > 0 && (n > 0 || run.steps == 0))
+    plan.total_steps = run.epochs * plan.steps_per_epoch;
 }
 
 }  // namespace plait::plan

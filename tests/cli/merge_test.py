@@ -138,7 +138,10 @@ class Merge(RankCase):
         self.fails(2, ("eval", "alone"), "file", "a.csv' not found")
         (self.folder / "b.csv").rename(self.folder / "a.csv")
         for merged in ("alone", "another"):
-            self.assertIn("fields = []\n", (self.folder / merged / "run.toml").read_text())
+            text = (self.folder / merged / "run.toml").read_text()
+            self.assertIn("fields = []\n", text)
+            self.assertRegex(text, r"(?m)^epochs = 2\b")
+            self.assertNotRegex(text, r"(?m)^steps = [1-9]")
             self.assertAlmostEqual(self.evaluated(merged)["loss"] / before["loss"], 1, places=5)
 
     def test_fields_in_place_of_data(self):

@@ -101,16 +101,17 @@ std::vector<std::string> without_data(Context& context, const std::string& from,
   const Engine engine = context.open_engine();
   const Json settings = Json::parse(describe_checkpoint(engine, from)).at("settings");
   std::vector<std::string> overrides;
-  // Without samples epochs have no length, which schedules need.
-  if (const auto steps = settings.find("steps that the schedule assumes");
-      steps != settings.end() && values.at("run.epochs").at("value") != 0)
-    overrides = {"run.epochs=0", "run.steps=" + steps->get<std::string>()};
   for (const auto& [key, fields] : settings.items()) {
     constexpr std::string_view kBegin = "fields of [data.";
     if (!key.starts_with(kBegin)) continue;
     const std::string table = "data." + key.substr(kBegin.size(), key.size() - kBegin.size() - 1);
-    if (values.contains(table + ".type"))
-      overrides.push_back(table + ".fields=" + fields.get<std::string>());
+    if (!values.contains(table + ".type")) continue;
+    overrides.push_back(table + ".fields=" + fields.get<std::string>());
+    // Without samples epochs have no length, which schedules need.
+    if (const auto steps = settings.find("steps that the schedule assumes");
+        table == "data.train" && steps != settings.end() &&
+        values.at("run.epochs").at("value") != 0)
+      overrides.push_back("run.steps=" + steps->get<std::string>());
   }
   return overrides;
 }
