@@ -46,11 +46,12 @@ class Tensors {
 
 // numbers: of the adapters of texts 0, 1, ..., over and over.
 std::vector<std::string> data(const Folder& folder, const std::string& name,
-                              const std::vector<int>& numbers, const std::string& of = "train") {
+                              const std::vector<int>& numbers, const std::string& of = "train",
+                              int texts = kTexts) {
   Tensors file;
-  file.add("ids", {kTexts, kLength}, [](int i) { return (i * i + 7 * i) % 61; });
-  file.add("next", {kTexts, kLength}, [](int i) { return (3 * i * i + i + i / kLength) % 64; });
-  file.add("adapter", {kTexts},
+  file.add("ids", {texts, kLength}, [](int i) { return (i * i + 7 * i) % 61; });
+  file.add("next", {texts, kLength}, [](int i) { return (3 * i * i + i + i / kLength) % 64; });
+  file.add("adapter", {texts},
            [&](int i) { return numbers[static_cast<size_t>(i) % numbers.size()]; });
   const std::string path = folder / (name + ".safetensors");
   file.write(path);
@@ -237,6 +238,43 @@ TEST_SUITE("adapters_by_sample") {
     const Outcome base = alone(job(llama_model(folder), all + plain), 0);
     CHECK(nlohmann::json::parse(got.evaluation).at("loss") ==
           nlohmann::json::parse(base.evaluation).at("loss"));
+  }
+  TEST_CASE("the ranks of an adapter that few steps train are those that it has alone") {
+    const Folder folder;
+    constexpr int kSteps = 14;
+    const std::string toml = llama_model(folder) +
+                             "[[model.adapters]]\nname = \"code\"\ntype = \"adalora\"\n"
+                             "match = [\"*.attn.*.weight\"]\ninit_rank = 4\ntarget_rank = 2\n"
+                             "tfinal = 3\ndelta_t = 2\n";
+    const std::vector<std::string> plain{"optimizer.schedule={type=\"constant\"}",
+                                         "run.steps=" + std::to_string(2 * kSteps)};
+    // Every other batch is the adapter's, always the same; alone it has that one.
+    std::vector<int> turns(2 * kGlobalBatch, 0);
+    std::fill(turns.begin() + kGlobalBatch, turns.end(), -1);
+    const auto by_turns = data(folder, "turns", turns, "train", 2 * kGlobalBatch) +
+                          data(folder, "turns", turns, "eval", 2 * kGlobalBatch);
+    const auto own = data(folder, "alone", {0}, "train", kGlobalBatch) +
+                     data(folder, "alone", {0}, "eval", kGlobalBatch);
+    const auto outcome = [&](const std::vector<std::string>& samples, int steps,
+                             const std::vector<std::string>& more) {
+      JobSpec job_spec = job(toml, samples + kBySample + plain);
+      job_spec.overrides.insert(job_spec.overrides.end(), more.begin(), more.end());
+      return alone(job_spec, steps);
+    };
+    const auto gone = [](const Outcome& o) {
+      size_t n = 0;
+      for (const auto& [name, values] : o.weights)
+        if (name.ends_with(".code.e"))
+          n += static_cast<size_t>(std::count(values.begin(), values.end(), 0.0));
+      return n;
+    };
+    const std::string its_steps = "model.adapters[0].steps=" + std::to_string(kSteps);
+    const Outcome expected = outcome(own, kSteps, {"run.steps=" + std::to_string(kSteps)});
+    const Outcome got = outcome(by_turns, 2 * kSteps, {its_steps});
+    check_adapter(got, expected, "code", 1e-12);
+    CHECK(gone(expected) > 0);
+    CHECK(gone(got) == gone(expected));
+    CHECK(gone(outcome(by_turns, 2 * kSteps, {})) < gone(expected));
   }
   TEST_CASE("the same on every grid") {
     const Folder folder;

@@ -20,6 +20,10 @@ constexpr plait_option kOptions[] = {
     opt_real("alpha", "8.0", "the change is multiplied by alpha / init_rank"),
     below(at_least(opt_real("dropout", "0.0", "probability that an input of the change is 0"), 0),
           1),
+    at_least(opt_int("steps", "0",
+                     "steps that have samples of the adapter, over which the ranks go; 0: as many "
+                     "as the run has"),
+             0),
     at_least(opt_int("tinit", "0", "steps before the first rank goes"), 0),
     at_least(opt_int("tfinal", "0", "steps at the end, with the ranks as they are then"), 0),
     at_least(opt_int("delta_t", "1", "steps from one choice of ranks to the next"), 1),
@@ -104,18 +108,18 @@ Merged merge(Builder& b, const Options& o, const PeftTarget& t, Merged m) {
   return {m.weight + change * scale_of(o), m.bias};
 }
 
-// The step from which on the ranks stay.
+// The step from which on the ranks stay. Steps count the updates of the adapter alone.
 double last_choice(const Options& o, const PeftUpdate& u) {
-  if (u.total_steps <= 0)
+  const int64_t own = o.integer("steps"), all = own > 0 ? own : u.total_steps;
+  if (all <= 0)
     fail(PLAIT_ERR_CONFIG,
          "[peft-adalora] the number of steps is not known, expected one, as the ranks follow a "
-         "schedule over all of them; set run.steps or run.epochs");
-  const int64_t left = u.total_steps - o.integer("tfinal");
+         "schedule over all of them; set run.steps or run.epochs, or `steps` of the adapter");
+  const int64_t left = all - o.integer("tfinal");
   if (o.integer("tinit") >= left)
     fail(PLAIT_ERR_CONFIG, "[peft-adalora] tinit " + std::to_string(o.integer("tinit")) +
                                " and tfinal " + std::to_string(o.integer("tfinal")) + " (" +
-                               o.origin("tfinal") + ") leave no step of " +
-                               std::to_string(u.total_steps) +
+                               o.origin("tfinal") + ") leave no step of " + std::to_string(all) +
                                " in which ranks could go, expected a smaller sum; train longer, or "
                                "set smaller ones");
   return static_cast<double>(left);
