@@ -543,7 +543,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_e
  * DLPack; type 0: it tells none), arena_bytes and the part of it that other ranks can access,
  * shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype, group), and
  * last_evaluation: the latest result of run or evaluate, null before the first one and after a
- * load. plait_text_free() frees it. Not collective.
+ * load; training_seconds: what all its steps took. plait_text_free() frees it. Not collective.
  * Errors: PLAIT_ERR_STATE. The session is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
 /* Copies the global tensor of a parameter to `data`: host memory, row-major, in the dtype of the
