@@ -1,39 +1,21 @@
 // scatter_add on the device, of every type. Sums of 16-bit rows and of f32 are f32, of f64 f64.
-#include <bit>
 #include <limits>
 #include <string>
 
 #include "kit/dtype.hpp"
 #include "kit/ops/gather.hpp"
 #include "plugins/devices/cuda/kernels/layout_args.hpp"
+#include "plugins/devices/cuda/kernels/row_sort.hpp"
 #include "plugins/devices/cuda/kernels/row_tiles.hpp"
 #include "plugins/devices/cuda/kernels/scatter_add_args.hpp"
 
 namespace plait::cuda {
 namespace {
 
-// Where the parts of the workspace begin.
-struct Parts {
-  uint64_t keys[2], places[2], counts, partial, end;
-};
-int64_t sort_blocks(int64_t count) { return (count + kSortTile - 1) / kSortTile; }
 int64_t chunks_of(int64_t count) { return (count + kScatterChunk - 1) / kScatterChunk; }
 uint64_t bytes_of_sum(const plait_op_desc& d) { return kit::dtype_bytes(d.outputs[0].dtype); }
-
-Parts parts_of(const kit::Gather& g, uint64_t sum_bytes) {
-  Parts p{};
-  const auto take = [&](uint64_t bytes) {
-    const uint64_t at = p.end;
-    p.end += (bytes + 63) / 64 * 64;
-    return at;
-  };
-  for (int i = 0; i < 2; ++i) {
-    p.keys[i] = take(static_cast<uint64_t>(g.count) * sizeof(uint32_t));
-    p.places[i] = take(static_cast<uint64_t>(g.count) * sizeof(uint32_t));
-  }
-  p.counts = take(static_cast<uint64_t>(sort_blocks(g.count)) * kSortDigits * sizeof(uint32_t));
-  p.partial = take(static_cast<uint64_t>(chunks_of(g.count) * 2 * g.width) * sum_bytes);
-  return p;
+uint64_t bytes_of_partial(const kit::Gather& g, uint64_t sum_bytes) {
+  return (static_cast<uint64_t>(chunks_of(g.count) * 2 * g.width) * sum_bytes + 63) / 64 * 64;
 }
 
 struct Names {
@@ -67,7 +49,7 @@ class ScatterAdd {
             std::to_string(g.count);
       return false;
     }
-    choice.workspace = parts_of(g, bytes_of_sum(d)).end;
+    choice.workspace = RowSort::workspace(g.count) + bytes_of_partial(g, bytes_of_sum(d));
     why = "sorted by the row, sums in the order of the indices";
     return true;
   }
@@ -75,9 +57,7 @@ class ScatterAdd {
   ScatterAdd(plait_device* device, const plait_op_desc& d)
       : g_(kit::parse_scatter_add(d)),
         sum_bytes_(bytes_of_sum(d)),
-        count_(device, "scatter_add", "scatter_count"),
-        offsets_(device, "scatter_add", "scatter_offsets"),
-        place_(device, "scatter_add", "scatter_place"),
+        sort_(device, {g_.count, g_.rows, g_.first, g_.index}),
         start_(device, "layout",
                {"layout_copy_1", "layout_copy_2", "layout_copy_4", "layout_copy_8",
                 "layout_copy_16"}) {
@@ -93,12 +73,11 @@ class ScatterAdd {
     const void* onto = g_.accumulate ? operands[2] : nullptr;
     if (y != onto) start(queue, y, onto);
     if (g_.count == 0 || g_.width == 0) return;
-    auto* at = static_cast<char*>(workspace);
-    const Parts parts = parts_of(g_, sum_bytes_);
-    const int sorted = sort(queue, operands[1], at, parts);
+    const RowSort::Sorted sorted = sort_.run(queue, operands[1], workspace);
     ScatterSumArgs args{};
-    args.keys = words(at, parts.keys[sorted]), args.places = words(at, parts.places[sorted]);
-    args.dy = operands[0], args.y = y, args.partial = at + parts.partial;
+    args.keys = sorted.keys, args.places = sorted.places;
+    args.dy = operands[0], args.y = y;
+    args.partial = static_cast<char*>(workspace) + RowSort::workspace(g_.count);
     args.count = g_.count, args.rows = g_.rows, args.width = g_.width;
     args.accumulate = g_.accumulate;
     const int64_t columns = g_.width / columns_;
@@ -110,10 +89,6 @@ class ScatterAdd {
   }
 
  private:
-  static uint32_t* words(char* workspace, uint64_t at) {
-    return reinterpret_cast<uint32_t*>(workspace + at);
-  }
-
   // y = onto, or zeros.
   void start(plait_queue* queue, void* y, const void* onto) const {
     const uint64_t bytes = static_cast<uint64_t>(g_.width) * sum_bytes_;
@@ -124,29 +99,10 @@ class ScatterAdd {
                         LayoutCopyArgs{onto, y, g_.rows, units, units, units, tiles.log_lanes, 0});
   }
 
-  // Which of the two buffers then has the sorted elements.
-  int sort(plait_queue* queue, void* index, char* at, const Parts& parts) const {
-    ScatterSortArgs args{};
-    args.index = {index, g_.index, 0};
-    args.counts = words(at, parts.counts);
-    args.count = g_.count, args.rows = g_.rows, args.first = g_.first;
-    args.blocks = static_cast<int32_t>(sort_blocks(g_.count));
-    const auto blocks = static_cast<unsigned>(args.blocks);
-    int to = 0;
-    for (const int bits = std::bit_width(static_cast<uint64_t>(g_.rows));; to ^= 1) {
-      args.keys_out = words(at, parts.keys[to]), args.places_out = words(at, parts.places[to]);
-      count_.launch(queue, {blocks}, kSortBlock, args);
-      offsets_.launch(queue, {1}, kOffsetsBlock, args);
-      place_.launch(queue, {blocks}, kSortBlock, args);
-      args.shift += kSortBits;
-      if (args.shift >= bits) return to;
-      args.keys = args.keys_out, args.places = args.places_out;
-    }
-  }
-
   kit::Gather g_;
   uint64_t sum_bytes_;
-  Function count_, offsets_, place_, sum_, join_;
+  RowSort sort_;
+  Function sum_, join_;
   UnitFunctions start_;
   int columns_ = 1;  // of a thread
 };
