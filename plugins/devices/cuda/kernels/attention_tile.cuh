@@ -184,11 +184,11 @@ __device__ __forceinline__ SharedAddress by_columns(SharedAddress tile, int lane
 }
 
 // Begins to copy kRows rows of `width` elements, `distance` apart; rows from `rows` on and columns
-// from `width` on become 0. All threads of the block.
-template <class T, int D, int kRows>
+// from `width` on become 0. All kThreads threads of the block.
+template <class T, int D, int kRows, int kThreads = kAttentionThreads>
 __device__ __forceinline__ void copy_tile(SharedAddress tile, const T* from, int distance, int rows,
                                           int width) {
-  constexpr int kParts = D / 8, kStep = kAttentionThreads / kParts;
+  constexpr int kParts = D / 8, kStep = kThreads / kParts;
   const int part = static_cast<int>(threadIdx.x) % kParts,
             row = static_cast<int>(threadIdx.x) / kParts;
   const bool in_width = part * 8 < width;
