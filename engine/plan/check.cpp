@@ -217,13 +217,14 @@ std::vector<std::string> experts_left_out(const Plan& plan, const Tracer& tracer
   return names;
 }
 
-// "dora changes no weights of experts; lora does", in words of the methods that are loaded.
+// "dora changes no weights of experts, methods that do: lora", of the methods that are loaded.
 std::string who_changes_experts(const Plan& plan, const std::string& type) {
   std::vector<std::string> methods;
   for (const std::string& name : plan.registry->item_names(PLAIT_KIND_PEFT))
     if (plan.registry->peft(name).targets & PLAIT_PEFT_GROUPED) methods.push_back(name);
   return type + " changes no weights of experts, " +
-         (methods.empty() ? "as no method that is loaded" : "methods that do: " + join(methods));
+         (methods.empty() ? "and no method that is loaded does"
+                          : "methods that do: " + join(methods));
 }
 
 // Its patterns are compared with the names of what its method can change. False: it has a problem.

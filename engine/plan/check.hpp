@@ -41,8 +41,8 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
 // two groups, and models with nothing to train. `tracer`: of the training program.
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems);
 
-// Warns about weights of experts that an adapter's `match` names beside others, if its method changes
-// none of experts. `tracer`: of the training program.
+// Warns about weights of experts that an adapter's `match` names beside others, if its method
+// changes none of experts. `tracer`: of the training program.
 void warn_left_out(const Plan& plan, const Tracer& tracer, Log* log);
 
 // Tells which parameters every tensor rank holds in full because the ranks do not divide their

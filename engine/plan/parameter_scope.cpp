@@ -11,6 +11,7 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/plan/method_updates.hpp"
 #include "engine/program/op_def.hpp"
+#include "kit/shape.hpp"
 
 namespace plait::plan {
 namespace {
@@ -48,8 +49,10 @@ void note_groups(const Graph& g, const ParameterOf& parameters) {
   for (const Op& op : g.ops()) {
     const auto use = op.def->weight_use ? op.def->weight_use(g, op) : std::nullopt;
     if (!use || !use->groups) continue;
-    if (Parameter* p = parameter_behind(g, parameters, op.in[use->weight]))
-      p->flags |= PLAIT_PARAMETER_GROUPED;
+    const ValueId weight = op.in[use->weight];
+    Parameter* p = parameter_behind(g, parameters, weight);
+    // One that was reshaped to groups has no dimension of its own that counts them.
+    if (p && kit::same_dims(p->shape, g.shape(weight))) p->flags |= PLAIT_PARAMETER_GROUPED;
   }
 }
 

@@ -140,8 +140,7 @@ void Adapters::merge(const Merge* chosen, bool kept) {
       keep(what);
     });
   c_.on_all_ranks("merging adapters", [&] {
-    if (!kept)
-      for (const size_t i : what.changed) bases_.remember(c_.executor, c_.plan.parameters[i]);
+    for (const size_t i : what.changed) bases_.remember(c_.executor, c_.plan.parameters[i]);
     c_.state.modified();
     c_.parameters_changed();
     if (const plan::EntryPoint* entry = c_.plan.find_entry_point(what.entry_point))

@@ -44,7 +44,11 @@ class BaseWeights {
     if (holds(p)) changed_[p.model].insert(p.name);
   }
   // It has the values of model.load again, on all ranks.
-  void restored(const plan::Parameter& p) { changed_[p.model].erase(p.name); }
+  void restored(const plan::Parameter& p) {
+    changed_[p.model].erase(p.name);
+    written_.erase(p.name);
+    told_.erase(p.name);
+  }
   // Whether model.load gave the parameter the values that it then keeps.
   bool holds(const plan::Parameter& p) const;
   // One of these that was written, so that no file has the weights; "": there is none.

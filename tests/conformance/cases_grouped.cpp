@@ -196,6 +196,7 @@ void add_grouped_cases(std::vector<Case>& out) {
     ungroup(out, type, PLAIT_F32, {{2, 3}, 2, 17});
     products(out, type, PLAIT_F32, {{0, 0, 70, 71}, 71, 33, 40});
     products(out, type, type, {{0, 128, 129, 290}, 300, 136, 200});  // in whole 8
+    products(out, type, PLAIT_F32, {{0, 400, 410}, 410, 456, 136});  // more steps than stages
     products(out, type, PLAIT_F32, {{3, 3, 70, 90, 90}, 96, 72, 8, 1, 2});
   }
   ungroup(out, PLAIT_F32, PLAIT_F32, {{600}, 4, 130});

@@ -13,7 +13,7 @@ _plait() {
     fi
     rest=${rest:${#word}}
   done
-  # Words before this one as the shell would pass them on.
+  # Words before this one without their quotes. A word in quotes of both kinds keeps one kind.
   for ((i = 1; i < ${#words[@]} - 1; ++i)); do
     word=${words[i]/#\~\//$HOME/}
     case $word in

@@ -1,7 +1,7 @@
 // grouped_matmul and its gradient on the device: in double, of every type; by tiles in f32; and of
 // 16-bit floats by tiles on tensor cores. How many rows a group has stays on the device: a launch
 // has blocks for as many tiles as there can be, and those that are not needed end at once.
-#include <limits>
+#include <algorithm>
 #include <string>
 
 #include "kit/dtype.hpp"
@@ -43,10 +43,10 @@ class Ranges {
     args_.groups = ranges_.groups, args_.transpose_b = g.transpose_b;
   }
   static bool fit(const kit::GroupedMatmul& g, std::string& why) {
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;
-    if (g.rows < kMost && g.total < kMost && g.groups < kMost && g.first < kMost) return true;
-    why = "takes less than 2^30 rows and groups, found " + std::to_string(g.rows) + " and " +
-          std::to_string(g.total);
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const int64_t most = std::max({g.rows, g.total, g.groups, g.first});
+    if (most < kMost) return true;
+    why = "takes less than 2^30 rows and groups, found " + std::to_string(most);
     return false;
   }
   static uint64_t workspace(const kit::GroupedMatmul& g) {

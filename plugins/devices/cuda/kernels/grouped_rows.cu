@@ -97,14 +97,14 @@ __device__ void spread(const UngroupGradArgs& a) {
 
 }  // namespace
 
-PLAIT_GLOBAL(group_copy_1, GroupCopyArgs, kGroupedBlock) { copy_rows<uint8_t>(a); }
-PLAIT_GLOBAL(group_copy_2, GroupCopyArgs, kGroupedBlock) { copy_rows<uint16_t>(a); }
-PLAIT_GLOBAL(group_copy_4, GroupCopyArgs, kGroupedBlock) { copy_rows<uint32_t>(a); }
-PLAIT_GLOBAL(group_copy_8, GroupCopyArgs, kGroupedBlock) { copy_rows<uint64_t>(a); }
-PLAIT_GLOBAL(group_copy_16, GroupCopyArgs, kGroupedBlock) { copy_rows<uint4>(a); }
+PLAIT_GLOBAL(group_copy_1, GroupCopyArgs, kTileBlock) { copy_rows<uint8_t>(a); }
+PLAIT_GLOBAL(group_copy_2, GroupCopyArgs, kTileBlock) { copy_rows<uint16_t>(a); }
+PLAIT_GLOBAL(group_copy_4, GroupCopyArgs, kTileBlock) { copy_rows<uint32_t>(a); }
+PLAIT_GLOBAL(group_copy_8, GroupCopyArgs, kTileBlock) { copy_rows<uint64_t>(a); }
+PLAIT_GLOBAL(group_copy_16, GroupCopyArgs, kTileBlock) { copy_rows<uint4>(a); }
 
-PLAIT_GLOBAL(ungroup_rows_f32, UngroupArgs, kGroupedBlock) { add_up<float>(a); }
-PLAIT_GLOBAL(ungroup_rows_f64, UngroupArgs, kGroupedBlock) { add_up<double>(a); }
+PLAIT_GLOBAL(ungroup_rows_f32, UngroupArgs, kTileBlock) { add_up<float>(a); }
+PLAIT_GLOBAL(ungroup_rows_f64, UngroupArgs, kTileBlock) { add_up<double>(a); }
 
 // The gradient in three launches: no row has a source, then each names its own.
 PLAIT_GLOBAL(ungroup_grad_start, UngroupGradArgs, kGroupedBlock) {
