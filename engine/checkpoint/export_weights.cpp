@@ -18,7 +18,7 @@
 namespace plait::checkpoint {
 namespace {
 
-uint64_t elements_of(const std::vector<int64_t>& shape) {
+uint64_t elements_of(std::span<const int64_t> shape) {
   uint64_t n = 1;
   for (const int64_t extent : shape) n *= static_cast<uint64_t>(extent);
   return n;
@@ -46,6 +46,11 @@ uint32_t WrittenTypes::of(const TensorRecord& t) const {
 
 uint64_t ExportTensor::bytes() const { return elements_of(shape) * dtype_bytes(dtype); }
 
+std::span<const int64_t> ExportTensor::shape_of(size_t part) const {
+  const std::span<const int64_t> all(parts[part]->shape);
+  return slices.empty() || slices[part] < 0 ? all : all.subspan(1);
+}
+
 std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRules& rules,
                                           const WrittenTypes& types) {
   check_types(types);
@@ -72,25 +77,96 @@ bool common(int64_t a, int64_t n, int64_t b, int64_t m) {
 // Elements of a row of a block; a vector is a column.
 int64_t width_of(const TensorRecord& t) { return t.shape.size() == 2 ? t.shape[1] : 1; }
 
-// A part of a matrix or vector. bad: tells what is wrong with the map.
-template <class Bad>
+[[noreturn]] void bad_map(const std::string& what) {
+  fail(PLAIT_ERR_PLUGIN, "[export] the format's map of tensors " + what + "; tell its author");
+}
+
+// A part of a matrix or vector.
 void add_block(const TensorRecord& t, const TensorBlock& at, const WrittenTypes& types,
-               ExportTensor& to, const Bad& bad) {
+               ExportTensor& to) {
   std::vector<int64_t> shape{at.rows};
   if (at.columns > 0) shape.push_back(at.columns);
   if (t.shape.size() != shape.size() || at.row > at.rows - t.shape[0] ||
       at.column > std::max<int64_t>(at.columns, 1) - width_of(t) ||
       (!to.parts.empty() && to.shape != shape))
-    bad("has a block '" + printable(t.name) + "' that does not fit '" + printable(at.tensor) + "'");
+    bad_map("has a block '" + printable(t.name) + "' that does not fit '" + printable(at.tensor) +
+            "'");
   for (size_t i = 0; i < to.parts.size(); ++i)
     if (common(at.row, t.shape[0], to.corners[i].row, to.parts[i]->shape[0]) &&
         common(at.column, width_of(t), to.corners[i].column, width_of(*to.parts[i])))
-      bad("puts '" + printable(t.name) + "' over '" + printable(to.parts[i]->name) + "' in '" +
-          printable(at.tensor) + "'");
+      bad_map("puts '" + printable(t.name) + "' over '" + printable(to.parts[i]->name) + "' in '" +
+              printable(at.tensor) + "'");
   to.dtype = to.parts.empty() ? types.of(t) : common_type(to.dtype, types.of(t));
   to.shape = shape;
   to.parts.push_back(&t);
   to.corners.push_back({at.row, at.column});
+}
+
+// Rows of a tensor, of one parameter or several.
+struct JoinedRows {
+  std::vector<PlacedRows> parts;
+  bool transposed = false, column = false;
+};
+
+void add_rows(const TensorRecord& t, const TensorPlace& place,
+              std::map<std::string, JoinedRows>& tensors) {
+  const std::string& first = place.all_tensors()[0];
+  if (place.of_columns) bad_map("writes columns of '" + printable(first) + "' without a block");
+  if (place.sliced() &&
+      (t.shape.empty() || t.shape[0] != static_cast<int64_t>(place.tensors.size())))
+    bad_map(strf("gives '%s' %zu tensors, it has the shape %s", printable(t.name).c_str(),
+                 place.tensors.size(), shape_text(t.shape).c_str()));
+  const std::span<const int64_t> shape =
+      std::span<const int64_t>(t.shape).subspan(place.sliced() ? 1 : 0);
+  if (place.column && shape.size() != 1) bad_map("makes a column of '" + printable(t.name) + "'");
+  const int64_t rows = shape.empty() ? 1 : shape[0];
+  if (place.n_rows != 0 && place.n_rows != rows)
+    bad_map(strf("gives '%s' %lld rows, it has %lld", printable(t.name).c_str(),
+                 static_cast<long long>(place.n_rows), static_cast<long long>(rows)));
+  int64_t slice = place.sliced() ? 0 : -1;
+  for (const std::string& tensor : place.all_tensors()) {
+    JoinedRows& to = tensors[tensor];
+    if (!to.parts.empty() && (to.transposed != place.transposed || to.column != place.column))
+      bad_map("transposes parts of '" + printable(tensor) + "' only");
+    to.transposed = place.transposed;
+    to.column = place.column;
+    to.parts.push_back({t.name, place.row, rows, slice < 0 ? slice : slice++});
+  }
+}
+
+ExportTensor join_rows(const Checkpoint& from, const std::string& name, JoinedRows& tensor,
+                       const WrittenTypes& types) {
+  int64_t rows = 0;
+  for (const PlacedRows& part : tensor.parts) rows = std::max(rows, part.row + part.n_rows);
+  if (const std::string fault = cover_rows(tensor.parts, rows); !fault.empty())
+    bad_map("is wrong for '" + printable(name) + "': " + fault);
+  ExportTensor made{name, {}, 0, {}, tensor.transposed && !tensor.column};
+  int64_t next = 0;
+  for (const PlacedRows& part : tensor.parts) {
+    const TensorRecord* t = from.find(part.parameter);
+    if (part.row < next)
+      bad_map("puts '" + printable(t->name) + "' and '" + printable(made.parts.back()->name) +
+              "' at the same rows of '" + printable(name) + "'");
+    next = part.row + part.n_rows;
+    made.dtype = made.parts.empty() ? types.of(*t) : common_type(made.dtype, types.of(*t));
+    made.parts.push_back(t);
+    made.slices.push_back(part.slice);
+    const auto first = made.shape_of(0), own = made.shape_of(made.parts.size() - 1);
+    if (t->dtype != made.parts[0]->dtype ||
+        !std::ranges::equal(first.subspan(std::min<size_t>(first.size(), 1)),
+                            own.subspan(std::min<size_t>(own.size(), 1))))
+      bad_map("joins '" + printable(made.parts[0]->name) + "' and '" + printable(t->name) +
+              "', which are of different widths or types");
+  }
+  made.shape.assign(made.shape_of(0).begin(), made.shape_of(0).end());
+  if (!made.shape.empty()) made.shape[0] = rows;
+  if (tensor.column)
+    made.shape.insert(tensor.transposed ? made.shape.begin() : made.shape.end(), 1);
+  if (made.transposed) {
+    if (made.shape.size() != 2) bad_map("transposes '" + printable(name) + "'");
+    std::swap(made.shape[0], made.shape[1]);
+  }
+  return made;
 }
 
 }  // namespace
@@ -98,15 +174,8 @@ void add_block(const TensorRecord& t, const TensorBlock& at, const WrittenTypes&
 std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap& map,
                                         const std::string& model, const WrittenTypes& types) {
   check_types(types);
-  const auto bad = [](const std::string& what) {
-    fail(PLAIT_ERR_PLUGIN, "[export] the format's map of tensors " + what + "; tell its author");
-  };
   const std::string prefix = model + ".";
-  struct Tensor {
-    std::vector<PlacedRows> parts;
-    bool transposed = false, column = false;
-  };
-  std::map<std::string, Tensor> tensors;
+  std::map<std::string, JoinedRows> tensors;
   std::map<std::string, ExportTensor> matrices;
   for (const TensorRecord& t : from.tensors()) {
     if (!is_parameter(t) || !starts_with(t.name, prefix)) continue;
@@ -115,56 +184,17 @@ std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap&
                     [&](const std::string& pattern) { return glob_match(pattern, own); }))
       continue;
     if (const auto block = map.blocks.find(own); block != map.blocks.end()) {
-      add_block(t, block->second, types, matrices[block->second.tensor], bad);
+      add_block(t, block->second, types, matrices[block->second.tensor]);
       continue;
     }
     const auto at = map.parameters.find(own);
-    if (at == map.parameters.end()) bad("has no place for '" + printable(t.name) + "'");
-    const TensorPlace& place = at->second;
-    if (place.of_columns)
-      bad("writes columns of '" + printable(place.tensor) + "' without a block");
-    if (place.column && t.shape.size() != 1) bad("makes a column of '" + printable(t.name) + "'");
-    const int64_t rows = t.shape.empty() ? 1 : t.shape[0];
-    if (place.n_rows != 0 && place.n_rows != rows)
-      bad(strf("gives '%s' %lld rows, it has %lld", printable(t.name).c_str(),
-               static_cast<long long>(place.n_rows), static_cast<long long>(rows)));
-    Tensor& to = tensors[place.tensor];
-    if (!to.parts.empty() && (to.transposed != place.transposed || to.column != place.column))
-      bad("transposes parts of '" + printable(place.tensor) + "' only");
-    to.transposed = place.transposed;
-    to.column = place.column;
-    to.parts.push_back({t.name, place.row, rows});
+    if (at == map.parameters.end()) bad_map("has no place for '" + printable(t.name) + "'");
+    add_rows(t, at->second, tensors);
   }
   std::vector<ExportTensor> all;
-  for (auto& [name, tensor] : tensors) {
-    int64_t rows = 0;
-    for (const PlacedRows& part : tensor.parts) rows = std::max(rows, part.row + part.n_rows);
-    if (const std::string fault = cover_rows(tensor.parts, rows); !fault.empty())
-      bad("is wrong for '" + printable(name) + "': " + fault);
-    ExportTensor made{name, {}, 0, {}, tensor.transposed && !tensor.column};
-    for (const PlacedRows& part : tensor.parts) {
-      const TensorRecord* t = from.find(part.parameter);
-      if (!made.parts.empty() &&
-          (t->dtype != made.parts[0]->dtype ||
-           !std::equal(t->shape.begin() + 1, t->shape.end(), made.parts[0]->shape.begin() + 1,
-                       made.parts[0]->shape.end())))
-        bad("joins '" + printable(made.parts[0]->name) + "' and '" + printable(t->name) +
-            "', which are of different widths or types");
-      made.dtype = made.parts.empty() ? types.of(*t) : common_type(made.dtype, types.of(*t));
-      made.parts.push_back(t);
-    }
-    made.shape = made.parts[0]->shape;
-    if (!made.shape.empty()) made.shape[0] = rows;
-    if (tensor.column)
-      made.shape.insert(tensor.transposed ? made.shape.begin() : made.shape.end(), 1);
-    if (made.transposed) {
-      if (made.shape.size() != 2) bad("transposes '" + printable(name) + "'");
-      std::swap(made.shape[0], made.shape[1]);
-    }
-    all.push_back(std::move(made));
-  }
+  for (auto& [name, tensor] : tensors) all.push_back(join_rows(from, name, tensor, types));
   for (auto& [name, matrix] : matrices) {
-    if (tensors.contains(name)) bad("has rows and blocks of '" + printable(name) + "'");
+    if (tensors.contains(name)) bad_map("has rows and blocks of '" + printable(name) + "'");
     matrix.name = name;
     all.push_back(std::move(matrix));
   }
@@ -192,9 +222,9 @@ class TensorLoader {
       read_blocks(t, read_as, size);
     } else {
       uint64_t at = 0;
-      for (const TensorRecord* part : t.parts) {
-        from_.read(part->name, read_as, part->shape, values_.data() + at);
-        at += elements_of(part->shape) * size;
+      for (size_t i = 0; i < t.parts.size(); ++i) {
+        read_part(t, i, read_as, values_.data() + at);
+        at += elements_of(t.shape_of(i)) * size;
       }
     }
     if (t.transposed) transpose(static_cast<uint64_t>(t.shape[1]), size);
@@ -203,6 +233,18 @@ class TensorLoader {
   }
 
  private:
+  void read_part(const ExportTensor& t, size_t i, uint32_t read_as, std::byte* out) {
+    const TensorRecord& part = *t.parts[i];
+    topology::Box box = topology::full_box(part.shape);
+    if (!t.slices.empty() && t.slices[i] >= 0) {
+      box.offset[0] = t.slices[i];
+      box.extent[0] = 1;
+    }
+    if (box.extent == part.shape) return from_.read_block(part.name, read_as, part.shape, box, out);
+    if (verified_.insert(&part).second) from_.verify(part.name);
+    from_.read_verified(part.name, read_as, part.shape, box, out);
+  }
+
   void read_blocks(const ExportTensor& t, uint32_t read_as, uint64_t size) {
     std::fill(values_.begin(), values_.end(), std::byte{0});
     for (size_t i = 0; i < t.parts.size(); ++i) {
@@ -247,6 +289,7 @@ class TensorLoader {
   }
 
   const Checkpoint& from_;
+  std::set<const TensorRecord*> verified_;  // of which slices are read
   std::vector<std::byte> values_, other_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,9 @@ struct WrittenTypes {
   uint32_t of(const TensorRecord& t) const;
 };
 
-// A tensor of the new files: parameters of the checkpoint, one below the other along dimension 0,
-// or each at its corner of a matrix that is 0 elsewhere.
+// A tensor of the new files: parameters of the checkpoint, or slices of them along their first
+// dimension, one below the other along dimension 0; or each at its corner of a matrix that is 0
+// elsewhere.
 struct ExportTensor {
   std::string name;
   std::vector<const TensorRecord*> parts;
@@ -33,6 +35,9 @@ struct ExportTensor {
     int64_t row = 0, column = 0;
   };
   std::vector<Corner> corners{};  // of the parts of a matrix; empty: one below the other
+  std::vector<int64_t> slices{};  // of the parts; -1: all of it. Empty: all of each
+  // Of a part's shape, what the tensor has.
+  std::span<const int64_t> shape_of(size_t part) const;
   uint64_t bytes() const;
 };
 

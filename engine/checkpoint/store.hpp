@@ -133,8 +133,23 @@ class Checkpoint {
   // The same for a block of it. Reads only slices that overlap the block.
   void read_block(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
                   const topology::Box& block, void* out) const;
+  // Compares the checksums of a tensor. After it, read_verified() reads blocks without that: the
+  // bytes of the block alone, where read_block() reads all of each slice.
+  void verify(const std::string& name) const;
+  void read_verified(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
+                     const topology::Box& block, void* out) const;
 
  private:
+  // The tensor by its name, of this shape, and convertible to `dtype`.
+  const TensorRecord& expect(const std::string& name, uint32_t dtype,
+                             std::span<const int64_t> shape) const;
+  const TensorRecord& expect(const std::string& name) const;
+  // A slice in its file, as the manifest says it is.
+  const TensorEntry& entry_of(const TensorRecord& t, const SliceRecord& slice,
+                              const SafetensorsFile& stored) const;
+  // All bytes of a slice, whose checksum is compared then.
+  void each_piece(const TensorRecord& t, const SliceRecord& slice,
+                  const std::function<void(const std::byte* piece, size_t size)>& visit) const;
   std::string path_;
   Manifest manifest_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;

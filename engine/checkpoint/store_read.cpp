@@ -100,8 +100,7 @@ void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const i
   read_block(name, dtype, shape, topology::full_box({shape.begin(), shape.end()}), out);
 }
 
-void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
-                            const topology::Box& wanted, void* out) const {
+const TensorRecord& Checkpoint::expect(const std::string& name) const {
   const TensorRecord* t = find(name);
   if (!t) {
     std::vector<std::string> names;
@@ -109,32 +108,92 @@ void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<c
     fail_not_found("[checkpoint] " + path_ + " has no tensor '" + printable(name) + "'" +
                    did_you_mean(nearest(name, names)));
   }
+  return *t;
+}
+
+const TensorRecord& Checkpoint::expect(const std::string& name, uint32_t dtype,
+                                       std::span<const int64_t> shape) const {
+  const TensorRecord* t = &expect(name);
   if (!is_convertible(t->dtype, dtype) ||
       !std::equal(shape.begin(), shape.end(), t->shape.begin(), t->shape.end()))
     fail_data("[checkpoint] " + path_ + ": tensor '" + printable(name) + "' is " +
               dtype_name(t->dtype) + " " + shape_text(t->shape) + ", expected " +
               dtype_name(dtype) + " " + shape_text(shape) +
               "; the model in the experiment differs from the one that was saved");
+  return *t;
+}
+
+const TensorEntry& Checkpoint::entry_of(const TensorRecord& t, const SliceRecord& slice,
+                                        const SafetensorsFile& stored) const {
+  const TensorEntry* entry = stored.header().find(slice.key);
+  if (!entry || entry->dtype != t.dtype || entry->shape != slice.extent)
+    fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(t.name) +
+              "' does not match the manifest");
+  return *entry;
+}
+
+void Checkpoint::each_piece(const TensorRecord& t, const SliceRecord& slice,
+                            const std::function<void(const std::byte*, size_t)>& visit) const {
+  const SafetensorsFile& stored = file(slice.file);
+  Hasher hasher;
+  stored.each_piece(entry_of(t, slice, stored), [&](const std::byte* piece, size_t n) {
+    hasher.update(piece, n);
+    visit(piece, n);
+  });
+  if (hasher.digest128() != slice.hash)
+    fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(t.name) +
+              "' has changed since it was verified");
+}
+
+void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
+                            const topology::Box& wanted, void* out) const {
+  const TensorRecord& t = expect(name, dtype, shape);
   const std::string what = "tensor '" + printable(name) + "' of " + path_;
-  Converter converter(t->dtype, dtype, what);
-  for (const SliceRecord& s : t->slices) {
+  Converter converter(t.dtype, dtype, what);
+  for (const SliceRecord& s : t.slices) {
     topology::Box both;
     if (!topology::intersect({s.offset, s.extent}, wanted, both)) continue;
-    const SafetensorsFile& stored = file(s.file);
     BlockWriter block(static_cast<std::byte*>(out), wanted, s, dtype_bytes(dtype));
-    Hasher hasher;
-    const TensorEntry* entry = stored.header().find(s.key);
-    if (!entry || entry->dtype != t->dtype || entry->shape != s.extent)
-      fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +
-                "' does not match the manifest");
-    stored.each_piece(*entry, [&](const std::byte* piece, size_t n) {
-      hasher.update(piece, n);
+    each_piece(t, s, [&](const std::byte* piece, size_t n) {
       const std::byte* const converted = converter.convert(piece, n);
       block.append(converted, n);
     });
-    if (hasher.digest128() != s.hash)
-      fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +
-                "' has changed since it was verified");
+  }
+}
+
+void Checkpoint::verify(const std::string& name) const {
+  const TensorRecord& t = expect(name);
+  for (const SliceRecord& s : t.slices) each_piece(t, s, [](const std::byte*, size_t) {});
+}
+
+void Checkpoint::read_verified(const std::string& name, uint32_t dtype,
+                               std::span<const int64_t> shape, const topology::Box& wanted,
+                               void* out) const {
+  const TensorRecord& t = expect(name, dtype, shape);
+  const std::string what = "tensor '" + printable(name) + "' of " + path_;
+  Converter converter(t.dtype, dtype, what);
+  const uint64_t element = dtype_bytes(t.dtype);
+  std::vector<std::byte> piece;
+  for (const SliceRecord& s : t.slices) {
+    SliceRecord part = s;  // of the slice, what is wanted
+    topology::Box both;
+    if (!topology::intersect({s.offset, s.extent}, wanted, both)) continue;
+    part.offset = both.offset;
+    part.extent = both.extent;
+    for (size_t d = 0; d < both.offset.size(); ++d) both.offset[d] -= s.offset[d];
+    const SafetensorsFile& stored = file(s.file);
+    const TensorEntry& entry = entry_of(t, s, stored);
+    BlockWriter block(static_cast<std::byte*>(out), wanted, part, dtype_bytes(dtype));
+    constexpr auto kMost = static_cast<int64_t>(SafetensorsFile::kPiece / sizeof(double));
+    topology::for_each_run(s.extent, both, [&](int64_t at, int64_t, int64_t n) {
+      for (int64_t done = 0; done < n; done += kMost) {
+        size_t size = static_cast<size_t>(std::min(kMost, n - done)) * element;
+        piece.resize(size);
+        stored.read(entry, static_cast<uint64_t>(at + done) * element, piece.data(), size);
+        const std::byte* const converted = converter.convert(piece.data(), size);
+        block.append(converted, size);
+      }
+    });
   }
 }
 

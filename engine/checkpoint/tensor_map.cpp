@@ -33,11 +33,15 @@ struct MapReader {
   TensorPlace place(const JsonValue& json, const std::string& path) const {
     if (!json.is(Kind::kObject)) bad(path, "an object {\"tensor\": NAME}");
     TensorPlace place;
-    place.tensor = get(json, path + ".", "tensor", Kind::kText, "the name of a tensor").text;
+    if (json.find("tensors"))
+      slices(json, path, place);
+    else
+      place.tensor = get(json, path + ".", "tensor", Kind::kText, "the name of a tensor").text;
     for (const std::string& key : json.keys)
-      if (key != "tensor" && key != "rows" && key != "columns" && key != "transposed" &&
-          key != "column")
-        bad(path + "." + key, "no such key; there are: tensor, rows, columns, transposed, column");
+      if (key != "tensor" && key != "tensors" && key != "rows" && key != "columns" &&
+          key != "transposed" && key != "column")
+        bad(path + "." + key,
+            "no such key; there are: tensor, tensors, rows, columns, transposed, column");
     place.transposed = flag(json, path, "transposed");
     place.column = flag(json, path, "column");
     place.of_columns = json.find("columns") != nullptr;
@@ -45,6 +49,17 @@ struct MapReader {
       bad(path + ".columns", "neither rows nor transposed nor column beside it");
     range(json, path, place.of_columns ? "columns" : "rows", place);
     return place;
+  }
+  void slices(const JsonValue& json, const std::string& path, TensorPlace& to) const {
+    constexpr char kExpected[] = "a list of the names of tensors, at least one";
+    const std::string key = path + ".tensors";
+    if (json.find("tensor")) bad(key, "no key tensor beside it");
+    const JsonValue& list = get(json, path + ".", "tensors", Kind::kList, kExpected);
+    if (list.items.empty()) bad(key, kExpected);
+    for (const JsonValue& one : list.items) {
+      if (!one.is(Kind::kText)) bad(key, kExpected);
+      to.tensors.push_back(one.text);
+    }
   }
   void range(const JsonValue& json, const std::string& path, const char* key,
              TensorPlace& to) const {
@@ -70,9 +85,10 @@ bool is_tensor_map(const JsonValue& json) {
 TensorMap parse_tensor_map(const JsonValue& json, const std::string& where) {
   const MapReader reader{where};
   const JsonValue& format = reader.get(json, "", "format", Kind::kText, "its format");
-  if (format.text != kTensorMapFormat)
+  if (format.text != kTensorMapFormat && format.text != kTensorMapOfSlices)
     fail(PLAIT_ERR_UNIMPLEMENTED, "[weights] '" + where + "' has the format '" +
                                       printable(format.text) + "', expected '" + kTensorMapFormat +
+                                      "' or '" + kTensorMapOfSlices +
                                       "'; read it with a newer version, or import the model again");
   TensorMap map;
   map.weights = reader.get(json, "", "weights", Kind::kText, "the path of the weights").text;
@@ -91,11 +107,18 @@ TensorMap parse_tensor_map(const JsonValue& json, const std::string& where) {
 }
 
 std::string tensor_map_text(const TensorMap& map) {
+  const bool of_slices = std::any_of(map.parameters.begin(), map.parameters.end(),
+                                     [](const auto& p) { return p.second.sliced(); });
   JsonWriter w(true);
-  w.object().field("format", kTensorMapFormat).field("weights", map.weights);
+  w.object().field("format", of_slices ? kTensorMapOfSlices : kTensorMapFormat);
+  w.field("weights", map.weights);
   w.key("parameters").object();
   for (const auto& [name, place] : map.parameters) {
-    w.key(name).object().field("tensor", place.tensor);
+    w.key(name).object();
+    if (place.sliced())
+      w.texts("tensors", place.tensors);
+    else
+      w.field("tensor", place.tensor);
     if (place.n_rows > 0)
       w.key(place.of_columns ? "columns" : "rows")
           .array()
@@ -110,7 +133,10 @@ std::string tensor_map_text(const TensorMap& map) {
   return w.text() + "\n";
 }
 
-std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t> tensor,
+namespace {
+
+// Of one tensor.
+std::vector<int64_t> slice_at(const TensorPlace& place, std::span<const int64_t> tensor,
                               std::string& fault) {
   std::vector<int64_t> shape(tensor.begin(), tensor.end());
   fault.clear();
@@ -139,6 +165,15 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
                  static_cast<unsigned long>(place.row) + static_cast<unsigned long>(place.n_rows));
   else
     extent = place.n_rows > 0 ? place.n_rows : extent - place.row;
+  return shape;
+}
+
+}  // namespace
+
+std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t> tensor,
+                              std::string& fault) {
+  std::vector<int64_t> shape = slice_at(place, tensor, fault);
+  if (place.sliced()) shape.insert(shape.begin(), static_cast<int64_t>(place.tensors.size()));
   return shape;
 }
 

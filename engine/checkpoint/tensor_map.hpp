@@ -1,6 +1,9 @@
 // weights.map.json: where the parameters of a model are in files that another library wrote.
 //   {"format": "plait.tensor_map/1", "weights": PATH, "parameters": {NAME: {"tensor": NAME,
 //    "rows": [FIRST, END], "transposed": true, "column": true}}, "ignored": [PATTERN]}
+// or, since plait.tensor_map/2, {"tensors": [NAME, ..]} in place of a tensor: a parameter (n, ..)
+// whose n slices along its first dimension are tensors of their own, of equal shapes and types. All
+// else is said of each slice.
 // A parameter is the whole tensor, or rows of it; the tensor is transposed first where the map says
 // so; of a column only the rows count. "columns" in place of "rows" are columns of a matrix. Of an
 // ignored tensor parts may be left out, and overlap. Names of parameters are without the model's.
@@ -17,7 +20,9 @@
 
 namespace plait::checkpoint {
 
-inline constexpr char kTensorMapFormat[] = "plait.tensor_map/1";
+// Maps without "tensors" are written as the first version, which older engines read.
+inline constexpr char kTensorMapFormat[] = "plait.tensor_map/1",
+                      kTensorMapOfSlices[] = "plait.tensor_map/2";
 
 struct TensorPlace {
   std::string tensor;
@@ -25,6 +30,14 @@ struct TensorPlace {
   bool transposed = false;
   bool column = false;      // a parameter (n) of a tensor (n, 1)
   bool of_columns = false;  // `row` and `n_rows` count columns
+  // In place of `tensor`: the tensor of each slice of the parameter along its first dimension, of
+  // which `row` and the rest count. Empty: the parameter is in one tensor.
+  std::vector<std::string> tensors = {};
+  bool sliced() const { return !tensors.empty(); }
+  // The tensor, or all of them.
+  std::span<const std::string> all_tensors() const {
+    return sliced() ? std::span<const std::string>(tensors) : std::span(&tensor, 1);
+  }
 };
 
 // A parameter in a matrix (rows, columns), or with 0 columns a vector, that is written, 0 where no
@@ -47,7 +60,8 @@ bool is_tensor_map(const JsonValue& json);
 TensorMap parse_tensor_map(const JsonValue& json, const std::string& where);
 std::string tensor_map_text(const TensorMap& map);
 
-// The shape of the parameter at a place of a tensor of that shape; `fault` tells why there is none.
+// The shape of the parameter at a place of a tensor of that shape, or of tensors that all have it;
+// `fault` tells why there is none.
 std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t> tensor,
                               std::string& fault);
 
@@ -55,6 +69,7 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
 struct PlacedRows {
   std::string parameter;
   int64_t row = 0, n_rows = 0;
+  int64_t slice = -1;  // of the parameter along its first dimension; -1: all of it
 };
 // Sorts the parts of a tensor by their rows. Returns what is wrong with them: rows (of n_rows) that
 // no part has, or that two different parts share; "" if nothing is. word: "row", or "column".

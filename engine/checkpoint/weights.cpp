@@ -15,7 +15,7 @@ namespace plait::checkpoint {
 
 namespace {
 Weights::Place whole(const SafetensorsFile& file, const TensorEntry& entry) {
-  return {&file, &entry, {entry.name}, entry.shape};
+  return {{&file, &entry}, {entry.name}, entry.shape};
 }
 }  // namespace
 
@@ -74,33 +74,50 @@ Weights::Weights(FileSystem& files, const std::string& path, const TensorMap& ma
   apply(map, path, where);
 }
 
-void Weights::apply(const TensorMap& map, const std::string& from, const std::string& path) {
-  const auto stored = std::move(tensors_);
-  tensors_.clear();
-  std::map<std::string, std::vector<PlacedRows>, std::less<>> used;
-  for (const auto& [name, place] : map.parameters) {
-    const auto at = stored.find(place.tensor);
+Weights::Place Weights::place_of(const std::string& parameter, const TensorPlace& in,
+                                 const Places& stored, const std::string& from,
+                                 const std::string& path) {
+  Place place;
+  place.in = in;
+  // Elements of a single row lie as those of a column.
+  place.in.transposed = in.transposed && !in.column;
+  const size_t n = in.all_tensors().size();
+  for (size_t i = 0; i < n; ++i) {
+    const std::string& tensor = in.all_tensors()[i];
+    const std::string slice = in.sliced() ? strf("slice %zu of %zu of ", i, n) : "";
+    const auto at = stored.find(tensor);
     if (at == stored.end()) {
       std::vector<std::string> there;
-      for (const auto& [tensor, unused] : stored) there.push_back(tensor);
-      fail_data("[weights] '" + from + "' has no tensor '" + printable(place.tensor) + "'" +
-                did_you_mean(nearest(place.tensor, there)) + ", where '" + path + "' puts '" +
-                printable(name) + "'");
+      for (const auto& [name, unused] : stored) there.push_back(name);
+      fail_data("[weights] '" + from + "' has no tensor '" + printable(tensor) + "'" +
+                did_you_mean(nearest(tensor, there)) + ", where '" + path + "' puts " + slice +
+                "'" + printable(parameter) + "'");
     }
+    const TensorEntry& entry = *at->second.entry;
     std::string fault;
-    Place part = at->second;
-    part.in = place;
-    // Elements of a single row lie as those of a column.
-    part.in.transposed = place.transposed && !place.column;
-    part.shape = shape_at(place, at->second.shape, fault);
+    place.shape = shape_at(in, entry.shape, fault);
+    if (i > 0 && (entry.shape != place.entry->shape || entry.dtype != place.entry->dtype))
+      fault = "it is " + entry.dtype_text + " " + shape_text(entry.shape) + ", and '" +
+              printable(place.entry->name) + "' " + place.entry->dtype_text + " " +
+              shape_text(place.entry->shape) + "; slices of a parameter are alike";
     if (!fault.empty())
-      fail_data("[weights] tensor '" + printable(place.tensor) + "' of '" + from +
-                "' does not fit '" + printable(name) + "' of '" + path + "': " + fault);
-    used[place.tensor].push_back(
-        {name, place.row, part.shape.empty() ? 1 : part.shape[place.of_columns ? 1 : 0]});
-    tensors_[name] = std::move(part);
+      fail_data("[weights] tensor '" + printable(tensor) + "' of '" + from + "' does not fit " +
+                slice + "'" + printable(parameter) + "' of '" + path + "': " + fault);
+    if (i == 0) static_cast<Stored&>(place) = at->second;
+    if (in.sliced()) place.slices.push_back(at->second);
   }
-  for (const auto& [tensor, at] : stored) {
+  return place;
+}
+
+namespace {
+
+using PartsOfTensors = std::map<std::string, std::vector<PlacedRows>, std::less<>>;
+
+// Every tensor is used whole, unless it is ignored. shapes: of all tensors.
+void check_cover(const TensorMap& map, PartsOfTensors& used,
+                 const std::map<std::string, std::span<const int64_t>>& shapes,
+                 const std::string& from, const std::string& path) {
+  for (const auto& [tensor, shape] : shapes) {
     if (std::any_of(map.ignored.begin(), map.ignored.end(),
                     [&tensor = tensor](const std::string& p) { return glob_match(p, tensor); }))
       continue;
@@ -116,14 +133,34 @@ void Weights::apply(const TensorMap& map, const std::string& from, const std::st
                   part.parameter + "' along different dimensions of the tensor '" +
                   printable(tensor) + "' of '" + from + "', expected one for all its parts");
     }
-    const int64_t n_rows =
-        at.shape.empty() ? 1 : at.shape[first.transposed || first.of_columns ? 1 : 0];
+    const int64_t n_rows = shape.empty() ? 1 : shape[first.transposed || first.of_columns ? 1 : 0];
     if (const std::string fault =
             cover_rows(parts->second, n_rows, first.of_columns ? "column" : "row");
         !fault.empty())
       fail_data("[weights] tensor '" + printable(tensor) + "' of '" + from + "': " + fault +
                 "; correct '" + path + "'");
   }
+}
+
+}  // namespace
+
+void Weights::apply(const TensorMap& map, const std::string& from, const std::string& path) {
+  const Places stored = std::move(tensors_);
+  tensors_.clear();
+  std::map<std::string, std::span<const int64_t>> shapes;
+  for (const auto& [tensor, at] : stored) shapes[tensor] = at.entry->shape;
+  PartsOfTensors used;
+  for (const auto& [name, in] : map.parameters) {
+    Place place = place_of(name, in, stored, from, path);
+    const std::span<const int64_t> part =
+        std::span<const int64_t>(place.shape).subspan(in.sliced() ? 1 : 0);
+    const int64_t n_rows = part.empty() ? 1 : part[in.of_columns ? 1 : 0];
+    int64_t slice = in.sliced() ? 0 : -1;
+    for (const std::string& tensor : in.all_tensors())
+      used[tensor].push_back({name, in.row, n_rows, slice < 0 ? slice : slice++});
+    tensors_[name] = std::move(place);
+  }
+  check_cover(map, used, shapes, from, path);
 }
 
 void Weights::read_index(FileSystem& files, const std::string& path, const JsonValue& json) {
@@ -153,7 +190,11 @@ void Weights::read_index(FileSystem& files, const std::string& path, const JsonV
   }
 }
 
-void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, std::byte* out) {
+namespace {
+
+// The elements of a box of the part `in` of one tensor; shape: of that part.
+void read_part(const Weights::Stored& from, const TensorPlace& in, const topology::Extent& shape,
+               const topology::Box& box, uint32_t dtype, std::byte* out) {
   const TensorEntry& entry = *from.entry;
   const std::string what = "tensor '" + entry.name + "' of '" + from.file->path() + "'";
   Converter converter(entry.dtype, dtype, what);
@@ -170,9 +211,9 @@ void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, 
       take(converter.convert(piece.data(), size), done, part);
     }
   };
-  if (from.in.transposed) {
+  if (in.transposed) {
     const int64_t file_width = entry.shape[1], rows = box.extent[0], columns = box.extent[1];
-    const int64_t first_row = from.in.row + box.offset[0];
+    const int64_t first_row = in.row + box.offset[0];
     for (int64_t c = 0; c < columns; ++c)  // a row of the file is a column of the parameter
       read_run((box.offset[1] + c) * file_width + first_row, rows,
                [&](const std::byte* values, int64_t done, int64_t n) {
@@ -182,10 +223,10 @@ void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, 
                });
     return;
   }
-  if (from.in.of_columns) {
+  if (in.of_columns) {
     const int64_t columns = box.extent[1];
     for (int64_t r = 0; r < box.extent[0]; ++r)
-      read_run((box.offset[0] + r) * entry.shape[1] + from.in.row + box.offset[1], columns,
+      read_run((box.offset[0] + r) * entry.shape[1] + in.row + box.offset[1], columns,
                [&](const std::byte* values, int64_t done, int64_t n) {
                  std::memcpy(out + static_cast<uint64_t>(r * columns + done) * wanted, values,
                              static_cast<uint64_t>(n) * wanted);
@@ -193,14 +234,27 @@ void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, 
     return;
   }
   int64_t row_elements = 1;
-  for (size_t d = 1; d < from.shape.size(); ++d) row_elements *= from.shape[d];
-  topology::for_each_run(from.shape, box, [&](int64_t global, int64_t first, int64_t n) {
-    read_run(from.in.row * row_elements + global, n,
+  for (size_t d = 1; d < shape.size(); ++d) row_elements *= shape[d];
+  topology::for_each_run(shape, box, [&](int64_t global, int64_t first, int64_t n) {
+    read_run(in.row * row_elements + global, n,
              [&](const std::byte* values, int64_t done, int64_t part) {
                std::memcpy(out + static_cast<uint64_t>(first + done) * wanted, values,
                            static_cast<uint64_t>(part) * wanted);
              });
   });
+}
+
+}  // namespace
+
+void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, std::byte* out) {
+  if (from.slices.empty()) return read_part(from, from.in, from.shape, box, dtype, out);
+  const topology::Extent shape(from.shape.begin() + 1, from.shape.end());
+  const topology::Box part{{box.offset.begin() + 1, box.offset.end()},
+                           {box.extent.begin() + 1, box.extent.end()}};
+  const uint64_t bytes = static_cast<uint64_t>(topology::elements(part)) * dtype_bytes(dtype);
+  for (int64_t i = 0; i < box.extent[0]; ++i)
+    read_part(from.slices[static_cast<size_t>(box.offset[0] + i)], from.in, shape, part, dtype,
+              out + static_cast<uint64_t>(i) * bytes);
 }
 
 uint64_t Weights::bytes() const {

@@ -34,11 +34,15 @@ class Weights {
   // True if the folder holds weights and is no checkpoint, which has checksums besides.
   static bool is_folder_of_weights(FileSystem& files, const std::string& folder);
 
-  struct Place {
+  struct Stored {
     const SafetensorsFile* file = nullptr;
     const TensorEntry* entry = nullptr;  // NULL: there is no such tensor
-    TensorPlace in;                      // the part of it that is meant
-    std::vector<int64_t> shape;          // of that part
+  };
+  // Of a parameter in several tensors: the first of them, and all, `slices`.
+  struct Place : Stored {
+    TensorPlace in;              // the part of it that is meant
+    std::vector<int64_t> shape;  // of that part
+    std::vector<Stored> slices = {};
   };
   // The elements of a box of a part, row-major, as `dtype`, to which they are convertible.
   static void read(const Place& from, const topology::Box& box, uint32_t dtype, std::byte* out);
@@ -50,9 +54,12 @@ class Weights {
  private:
   void read_json(FileSystem& files, const std::string& path);
   void read_index(FileSystem& files, const std::string& path, const JsonValue& json);
+  using Places = std::map<std::string, Place, std::less<>>;
   void apply(const TensorMap& map, const std::string& from, const std::string& path);
+  static Place place_of(const std::string& parameter, const TensorPlace& in, const Places& stored,
+                        const std::string& from, const std::string& path);
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::map<std::string, Place, std::less<>> tensors_;
+  Places tensors_;
 };
 
 // Whether a path that can be loaded is that of a checkpoint, and not of files of weights.

@@ -44,7 +44,7 @@ Hash128 hash_of_files(const Weights& from, const std::vector<std::string>& rules
   for (const std::string& name : from.names()) {
     const TensorPlace in = from.find(name).in;
     add(all, name);
-    add(all, in.tensor);
+    for (const std::string& tensor : in.all_tensors()) add(all, tensor);
     add(all,
         strf("%lld+%lld%s%s", static_cast<long long>(in.row), static_cast<long long>(in.n_rows),
              in.transposed ? " transposed" : "", in.column ? " column" : ""));

@@ -14,7 +14,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       std::string fault;
       const int64_t tensor[] = {1024, 1024};
       const auto shape = checkpoint::shape_at(place, tensor, fault);
-      const int64_t n = fault.empty() ? shape[place.of_columns ? 1 : 0] : 1;
+      if (fault.empty() && place.sliced() &&
+          shape[0] != static_cast<int64_t>(place.all_tensors().size()))
+        std::abort();
+      const size_t dim = (place.sliced() ? 1 : 0) + (place.of_columns ? 1 : 0);
+      const int64_t n = fault.empty() ? shape[dim] : 1;
       if (n < 1 || n > 1024 || (fault.empty() && place.row + n > 1024)) std::abort();
     }
     const std::string text = checkpoint::tensor_map_text(map);

@@ -184,6 +184,104 @@ TEST_CASE("columns of a matrix, and parts of it that overlap where it is ignored
   CHECK(fault().find("no parameter has its column 2 of 5") != std::string::npos);
 }
 
+TEST_CASE("a parameter of several tensors is read slice by slice") {
+  MemoryFiles files;
+  const std::vector<int64_t> shape{2, 3}, other{3, 2};
+  std::vector<float> values(24);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const std::vector<uint16_t> halves(6);
+  write_safetensors(files, "w.safetensors",
+                    std::vector<TensorSource>{{"t0", PLAIT_F32, shape, values.data()},
+                                              {"t1", PLAIT_F32, shape, values.data() + 6},
+                                              {"t2", PLAIT_F32, shape, values.data() + 12},
+                                              {"wide", PLAIT_F32, other, values.data() + 18},
+                                              {"half", PLAIT_F16, shape, halves.data()}});
+  TensorMap map;
+  map.ignored = {"wide", "half"};
+  map.parameters["a"] = {"", 0, 0, false, false, false, {"t0", "t1", "t2"}};
+  const auto open = [&] { return Weights(files, "w.safetensors", map, "m.json"); };
+  const auto read = [&](const char* name, plait::topology::Box box) {
+    std::vector<float> out(static_cast<size_t>(plait::topology::elements(box)));
+    Weights::read(open().find(name), box, PLAIT_F32, reinterpret_cast<std::byte*>(out.data()));
+    return out;
+  };
+  using Floats = std::vector<float>;
+  CHECK(open().find("a").shape == std::vector<int64_t>{3, 2, 3});
+  CHECK(open().find("a").entry->dtype == PLAIT_F32);
+  CHECK(read("a", {{0, 0, 0}, {3, 2, 3}}) == Floats(values.begin(), values.begin() + 18));
+  CHECK(read("a", {{1, 0, 0}, {2, 1, 3}}) == Floats{6, 7, 8, 12, 13, 14});
+  CHECK(read("a", {{2, 1, 1}, {1, 1, 2}}) == Floats{16, 17});
+  CHECK(read("a", {{2, 1, 1}, {0, 1, 2}}).empty());
+  map.parameters["a"].transposed = true;
+  CHECK(open().find("a").shape == std::vector<int64_t>{3, 3, 2});
+  CHECK(read("a", {{1, 1, 0}, {1, 2, 2}}) == Floats{7, 10, 8, 11});
+  // Rows of each.
+  map.parameters["a"] = {"", 0, 1, false, false, false, {"t0", "t1", "t2"}};
+  map.parameters["b"] = {"", 1, 1, false, false, false, {"t2", "t1", "t0"}};
+  CHECK(read("b", {{0, 0, 0}, {3, 1, 3}}) == Floats{15, 16, 17, 9, 10, 11, 3, 4, 5});
+
+  const auto fault = [&](const char* text) {
+    const std::string found = error_of([&] { open(); }, PLAIT_ERR_DATA);
+    CAPTURE(found);
+    CHECK(found.find(text) != std::string::npos);
+  };
+  map.parameters.erase("b");
+  fault("tensor 't0' of 'w.safetensors': no parameter has its row 1 of 2; correct 'm.json'");
+  map.parameters["a"] = {"", 0, 0, false, false, false, {"t0", "t1"}};
+  fault("has the tensor 't2', for which 'm.json' has no parameter");
+  map.parameters["a"].tensors = {"t0", "t1", "t2", "t9"};
+  fault(
+      "'w.safetensors' has no tensor 't9' (did you mean 't0'?), where 'm.json' puts slice 3 of 4 "
+      "of 'a'");
+  map.parameters["a"].tensors = {"t0", "wide", "t1", "t2"};
+  fault(
+      "tensor 'wide' of 'w.safetensors' does not fit slice 1 of 4 of 'a' of 'm.json': it is F32 "
+      "(3, 2), and 't0' F32 (2, 3); slices of a parameter are alike");
+  map.parameters["a"].tensors = {"t0", "t1", "half", "t2"};
+  fault("does not fit slice 2 of 4 of 'a' of 'm.json': it is F16 (2, 3), and 't0' F32 (2, 3)");
+  map.parameters["a"] = {"", 1, 2, false, false, false, {"t0", "t1", "t2"}};
+  fault("does not fit slice 0 of 3 of 'a' of 'm.json': it has 2 rows, the map takes rows 1 to 3");
+}
+
+TEST_CASE("slices of parameters are tensors of their own, beside each other or transposed") {
+  Model model;
+  model.map.parameters["k"] = {"", 0, 0, false, false, false, {"e0", "e1", "e2", "e3"}};
+  model.place("wide") = {"", 0, 0, false, true, false, {"w0", "w1", "w2", "w3"}};
+  model.place("q") = {"q", 0, 0};
+  const auto tensors = model.made();
+  REQUIRE(tensors.size() == 10);
+  CHECK(tensors[1].name == "e0");
+  CHECK(tensors[1].shape == std::vector<int64_t>{3});
+  CHECK(tensors[1].bytes() == 12);
+  CHECK(tensors[7].shape == std::vector<int64_t>{5, 1});
+  const SafetensorsFile file = model.written();
+  const auto values_of = [&](const char* name, size_t n) {
+    std::vector<float> values(n);
+    file.read(*file.header().find(name), 0, values.data(), sizeof(float) * n);
+    return values;
+  };
+  CHECK(values_of("e2", 3) == std::vector<float>{6, 7, 8});
+  CHECK(values_of("w0", 5) == std::vector<float>{0, 1, 2, 3, 4});
+  CHECK(values_of("w3", 5) == std::vector<float>{15, 16, 17, 18, 19});
+
+  // Two parameters in each tensor: rows of the one, then of the other.
+  model.place("k") = {"", 0, 3, false, false, false, {"e0", "e1", "e2", "e3"}};
+  model.place("wide") = {"", 3, 5, false, false, false, {"e3", "e2", "e1", "e0"}};
+  CHECK(model.made()[1].shape == std::vector<int64_t>{8});
+  const SafetensorsFile joined = model.written("joined");
+  std::vector<float> both(8);
+  joined.read(*joined.header().find("e1"), 0, both.data(), sizeof(float) * both.size());
+  CHECK(both == std::vector<float>{3, 4, 5, 10, 11, 12, 13, 14});
+
+  model.place("k").tensors.pop_back();
+  model.refuses("gives 'gpt.k' 3 tensors, it has the shape (4, 3)");
+  model.place("k") = {"", 0, 0, false, false, false, {"e0", "e1", "e2", "e2"}};
+  model.place("wide") = {"wide", 0, 0};
+  model.refuses("puts 'gpt.k' and 'gpt.k' at the same rows of 'e2'");
+  model.place("k") = {"", 0, 2, false, false, false, {"e0", "e1", "e2", "e3"}};
+  model.refuses("gives 'gpt.k' 2 rows, it has 3");
+}
+
 TEST_CASE("a map that does not fit the model is the fault of the format") {
   const auto refuses = [](const std::function<void(Model&)>& change, const std::string& text) {
     Model model;

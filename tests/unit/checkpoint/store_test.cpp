@@ -251,6 +251,39 @@ TEST_CASE("tensors in slices are put together") {
   CHECK(back == whole);
 }
 
+TEST_CASE("blocks of a tensor that was verified are read alone") {
+  MemoryFiles files;
+  Lines lines;
+  const Sample sample(2);
+  const std::string path = save_sharded(files, "ckpt", 0, lines.log, sample, 3);
+  const Checkpoint c(files, path, Checkpoint::Verify::kLater);
+  const std::vector<int64_t> shape{100, 7};
+  for (const char* name : {"fc.weight", "fc.weight.momentum"}) {  // by rows, by columns
+    CAPTURE(name);
+    c.verify(name);
+    for (const plait::topology::Box& box : std::vector<plait::topology::Box>{
+             {{0, 0}, {100, 7}}, {{32, 2}, {3, 4}}, {{99, 6}, {1, 1}}, {{5, 0}, {40, 7}}}) {
+      const auto n = static_cast<size_t>(plait::topology::elements(box));
+      std::vector<double> whole(n), alone(n);
+      c.read_block(name, PLAIT_F64, shape, box, whole.data());
+      c.read_verified(name, PLAIT_F64, shape, box, alone.data());
+      CHECK(alone == whole);
+      CHECK(whole[0] != 0);
+    }
+  }
+  error_of([&] { c.verify("fc.wait"); }, PLAIT_ERR_NOT_FOUND);
+  for (const plait::checkpoint::SliceRecord& slice : c.find("fc.weight")->slices) {
+    const std::string file = path + "/" + slice.file, good = files.content(file);
+    std::string damaged = good;
+    damaged.back() = static_cast<char>(damaged.back() ^ 1);
+    files.set_content(file, damaged);
+    const Checkpoint later(files, path, Checkpoint::Verify::kLater);
+    CHECK(error_of([&] { later.verify("fc.weight"); }, PLAIT_ERR_DATA).find("has changed since") !=
+          std::string::npos);
+    files.set_content(file, good);
+  }
+}
+
 TEST_CASE("every flipped bit is noticed, and a damaged tensor is named") {
   constexpr int kBits = 10'000;
   for (const int32_t ranks : {1, 3}) {

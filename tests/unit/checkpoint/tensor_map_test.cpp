@@ -25,6 +25,9 @@ TEST_CASE("a map is written as it is read") {
   map.parameters["c"] = {"v", 0, 0, true, true};
   map.parameters["d"] = {"w", 2, 3, false, false, true};
   map.ignored = {"*.bias"};
+  CHECK(tensor_map_text(map).find("plait.tensor_map/1") != std::string::npos);
+  map.parameters["e"] = {"", 1, 2, true, false, false, {"x.0", "x.1", "x.2"}};
+  CHECK(tensor_map_text(map).find("plait.tensor_map/2") != std::string::npos);
   const TensorMap again = parse(tensor_map_text(map));
   CHECK(tensor_map_text(again) == tensor_map_text(map));
   CHECK(again.parameters.at("b").row == 3);
@@ -35,6 +38,12 @@ TEST_CASE("a map is written as it is read") {
   CHECK(!again.parameters.at("c").of_columns);
   CHECK(again.parameters.at("d").of_columns);
   CHECK(again.parameters.at("d").n_rows == 3);
+  CHECK(!again.parameters.at("d").sliced());
+  CHECK(again.parameters.at("d").all_tensors()[0] == "w");
+  CHECK(again.parameters.at("e").tensors == std::vector<std::string>{"x.0", "x.1", "x.2"});
+  CHECK(again.parameters.at("e").all_tensors().size() == 3);
+  CHECK(again.parameters.at("e").transposed);
+  CHECK(again.parameters.at("e").n_rows == 2);
   CHECK(is_tensor_map(parse_json(tensor_map_text(map))));
   CHECK(!is_tensor_map(parse_json("{\"weight_map\": {}}")));
   CHECK(!is_tensor_map(parse_json("[]")));
@@ -60,10 +69,16 @@ TEST_CASE("a malformed map names the key and what was expected") {
        "'parameters.a.columns': expected neither rows nor transposed nor column beside it"},
       {map_of("{\"a\": {\"tensor\": \"t\", \"columns\": [0, 2], \"transposed\": true}}"),
        "'parameters.a.columns': expected neither rows"},
+      {map_of("{\"a\": {\"tensors\": \"t\"}}"),
+       "'parameters.a.tensors': expected a list of the names of tensors, at least one"},
+      {map_of("{\"a\": {\"tensors\": []}}"), "'parameters.a.tensors': expected a list"},
+      {map_of("{\"a\": {\"tensors\": [\"t\", 1]}}"), "'parameters.a.tensors': expected a list"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"tensors\": [\"t\"]}}"),
+       "'parameters.a.tensors': expected no key tensor beside it"},
       {map_of("{}", ", \"ignored\": 1"), "key 'ignored': expected a list"},
       {map_of("{}", ", \"ignored\": [1]"), "key 'ignored': expected a list"},
       {"{\"format\": \"plait.tensor_map/1\", \"parameters\": {}}", "key 'weights'"},
-      {"{\"format\": \"plait.tensor_map/2\"}", "import the model again"},
+      {"{\"format\": \"plait.tensor_map/3\"}", "import the model again"},
   };
   for (const auto& [text, says] : cases) {
     const Error found = error_of([&text = text] { parse(text); });
@@ -84,6 +99,10 @@ TEST_CASE("the shape at a place") {
   const std::vector<int64_t> row{1, 6}, column{6, 1};
   CHECK(shape_at({"t", 0, 0, true, true}, row, fault) == std::vector<int64_t>{6});
   CHECK(shape_at({"t", 2, 3, false, true}, column, fault) == std::vector<int64_t>{3});
+  const TensorPlace slices{"", 1, 3, true, false, false, {"a", "b"}};
+  CHECK(shape_at(slices, matrix, fault) == std::vector<int64_t>{2, 3, 6});
+  CHECK(shape_at({"", 0, 0, false, false, false, {"a", "b"}}, number, fault) ==
+        std::vector<int64_t>{2});
   CHECK(fault.empty());
   for (const auto& [place, shape] : {std::pair{TensorPlace{"t", 4, 3}, matrix},
                                      {TensorPlace{"t", 6, 0}, matrix},
