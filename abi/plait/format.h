@@ -36,6 +36,17 @@ typedef struct plait_tensor_block {
   int64_t rows, columns; /* of the whole tensor */
 } plait_tensor_block;
 
+/* Where a parameter (n_tensors, ..) is whose slices along its first dimension are tensors of their
+ * own, of equal shapes and types: rows row to row + n_rows of each. This struct never changes. */
+typedef struct plait_tensor_slices {
+  const char *parameter;      /* "h0.mlp.up.weight" */
+  const char *const *tensors; /* in order: "layers.0.experts.0.up.weight", .. */
+  uint64_t n_tensors;         /* at least 1 */
+  int64_t row, n_rows;        /* as in plait_tensor_place */
+  uint32_t flags;             /* PLAIT_PLACE_*, of each slice */
+  uint32_t reserved;
+} plait_tensor_slices;
+
 /* Where a format writes. The engine's; calls copy what they are given and may come in any order.
  * Each returns 1 when the format should stop and return NULL, else 0.
  * [thread: owner; blocks: no] */
@@ -56,6 +67,8 @@ typedef struct plait_format_output {
   uint32_t(PLAIT_CALL *weights)(void *user, const char *name);
   /* write() only: a parameter's place beside others. */
   uint32_t(PLAIT_CALL *block)(void *user, const plait_tensor_block *block);
+  /* A parameter's places, in place of place(): a tensor for each slice. */
+  uint32_t(PLAIT_CALL *slices)(void *user, const plait_tensor_slices *slices);
 } plait_format_output;
 
 /* Kind "plait.format/1". Static. */

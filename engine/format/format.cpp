@@ -41,6 +41,9 @@ class Collector {
     out.place = [](void* user, const plait_tensor_place* place) {
       return self(user).keep([&](Collector& c) { c.add_place(place); });
     };
+    out.slices = [](void* user, const plait_tensor_slices* slices) {
+      return self(user).keep([&](Collector& c) { c.add_slices(slices); });
+    };
     out.ignore = [](void* user, const char* pattern) {
       return self(user).keep([&](Collector& c) {
         c.made_.map.ignored.push_back(c.text(pattern, "a pattern of tensors"));
@@ -109,24 +112,41 @@ class Collector {
   void add_place(const plait_tensor_place* place) {
     if (!place) bad("gives a place that is NULL");
     const std::string parameter = text(place->parameter, "a place of a parameter");
-    const std::string tensor = text(place->tensor, "a place in a tensor");
-    if (place->row < 0 || place->n_rows < 0 || place->n_rows > INT64_MAX - place->row)
+    add(parameter, {text(place->tensor, "a place in a tensor")}, *place);
+  }
+
+  void add_slices(const plait_tensor_slices* slices) {
+    if (!slices) bad("gives slices that are NULL");
+    const std::string parameter = text(slices->parameter, "slices of a parameter");
+    if (!slices->tensors || slices->n_tensors == 0)
+      bad("gives slices of '" + printable(parameter) + "' without tensors");
+    checkpoint::TensorPlace to;
+    for (uint64_t i = 0; i < slices->n_tensors; ++i)
+      to.tensors.push_back(text(slices->tensors[i], "a slice in a tensor"));
+    add(parameter, std::move(to),
+        {nullptr, nullptr, slices->row, slices->n_rows, slices->flags, 0});
+  }
+
+  // to: the tensors; of: the rows of each, and flags.
+  void add(const std::string& parameter, checkpoint::TensorPlace to, const plait_tensor_place& of) {
+    if (of.row < 0 || of.n_rows < 0 || of.n_rows > INT64_MAX - of.row)
       bad(strf("gives '%s' %lld rows from row %lld on", printable(parameter).c_str(),
-               static_cast<long long>(place->n_rows), static_cast<long long>(place->row)));
+               static_cast<long long>(of.n_rows), static_cast<long long>(of.row)));
     if (const uint32_t unknown =
-            place->flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN | PLAIT_PLACE_COLUMNS))
+            of.flags & ~(PLAIT_PLACE_TRANSPOSED | PLAIT_PLACE_COLUMN | PLAIT_PLACE_COLUMNS))
       bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(), unknown));
-    if (place->row > 0 && place->n_rows == 0)
+    if (of.row > 0 && of.n_rows == 0)
       bad("does not say how many rows '" + printable(parameter) + "' has");
-    const bool transposed = (place->flags & PLAIT_PLACE_TRANSPOSED) != 0,
-               column = (place->flags & PLAIT_PLACE_COLUMN) != 0,
-               of_columns = (place->flags & PLAIT_PLACE_COLUMNS) != 0;
-    if (of_columns && (transposed || column || place->n_rows == 0))
-      bad("takes columns of '" + printable(tensor) + "' for '" + printable(parameter) +
+    to.row = of.row;
+    to.n_rows = of.n_rows;
+    to.transposed = (of.flags & PLAIT_PLACE_TRANSPOSED) != 0;
+    to.column = (of.flags & PLAIT_PLACE_COLUMN) != 0;
+    to.of_columns = (of.flags & PLAIT_PLACE_COLUMNS) != 0;
+    if (to.of_columns && (to.transposed || to.column || to.n_rows == 0))
+      bad("takes columns of '" + printable(to.all_tensors()[0]) + "' for '" + printable(parameter) +
           "' and does not say how many, or transposes them");
     check_new(parameter);
-    made_.map.parameters[parameter] = {tensor,     place->row, place->n_rows,
-                                       transposed, column,     of_columns};
+    made_.map.parameters[parameter] = std::move(to);
   }
 
   void add_block(const plait_tensor_block* block) {

@@ -191,7 +191,7 @@ AT(plait_tensor_place, n_rows, 24);
 AT(plait_tensor_place, flags, 32);
 AT(plait_tensor_place, reserved, 36);
 
-SIZE(plait_format_output, 64);
+SIZE(plait_format_output, 72);
 AT(plait_format_output, struct_size, 0);
 AT(plait_format_output, user, 8);
 AT(plait_format_output, file, 16);
@@ -200,6 +200,7 @@ AT(plait_format_output, place, 32);
 AT(plait_format_output, ignore, 40);
 AT(plait_format_output, weights, 48);
 AT(plait_format_output, block, 56);
+AT(plait_format_output, slices, 64);
 
 SIZE(plait_tensor_block, 48);
 AT(plait_tensor_block, parameter, 0);
@@ -208,6 +209,15 @@ AT(plait_tensor_block, row, 16);
 AT(plait_tensor_block, column, 24);
 AT(plait_tensor_block, rows, 32);
 AT(plait_tensor_block, columns, 40);
+
+SIZE(plait_tensor_slices, 48);
+AT(plait_tensor_slices, parameter, 0);
+AT(plait_tensor_slices, tensors, 8);
+AT(plait_tensor_slices, n_tensors, 16);
+AT(plait_tensor_slices, row, 24);
+AT(plait_tensor_slices, n_rows, 32);
+AT(plait_tensor_slices, flags, 40);
+AT(plait_tensor_slices, reserved, 44);
 
 SIZE(plait_format_item, 56);
 AT(plait_format_item, struct_size, 0);

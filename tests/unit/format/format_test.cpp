@@ -68,6 +68,12 @@ void place(const plait_format_output& out, const char* parameter, const char* te
   out.place(out.user, &at);
 }
 
+void slices(const plait_format_output& out, const char* parameter,
+            const std::vector<const char*>& tensors, int64_t n_rows = 0) {
+  const plait_tensor_slices at{parameter, tensors.data(), tensors.size(), 0, n_rows, 0, 0};
+  out.slices(out.user, &at);
+}
+
 }  // namespace
 
 TEST_CASE("what a format writes wrongly names plugin, format and the fault") {
@@ -107,6 +113,19 @@ TEST_CASE("what a format writes wrongly names plugin, format and the fault") {
       {[](const auto& o) {
          place(o, "p", "t");
          place(o, "p", "u");
+       },
+       "'p' two places"},
+      {[](const auto& o) { o.slices(o.user, nullptr); }, "slices that are NULL"},
+      {[](const auto& o) { slices(o, "", {"t"}); }, "slices of a parameter without a name"},
+      {[](const auto& o) { slices(o, "p", {}); }, "slices of 'p' without tensors"},
+      {[](const auto& o) {
+         slices(o, "p", {"t", nullptr});
+       },
+       "a slice in a tensor without a name"},
+      {[](const auto& o) { slices(o, "p", {"t"}, -2); }, "'p' -2 rows from row 0 on"},
+      {[](const auto& o) {
+         place(o, "p", "t");
+         slices(o, "p", {"u"});
        },
        "'p' two places"},
       {[](const auto& o) { o.ignore(o.user, ""); }, "a pattern of tensors without a name"},

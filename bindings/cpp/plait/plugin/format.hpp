@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plait {
 inline namespace authoring {
@@ -37,6 +38,16 @@ class FormatOutput {
     place(at);
   }
   void place(const plait_tensor_place& at) const { go_on(out_->place(out_->user, &at)); }
+  // A parameter whose slices along its first dimension are these tensors.
+  void slices(const std::string& parameter, std::span<const std::string> tensors) const {
+    std::vector<const char*> names;
+    for (const std::string& tensor : tensors) names.push_back(tensor.c_str());
+    slices({parameter.c_str(), names.data(), names.size(), 0, 0, 0, 0});
+  }
+  void slices(const plait_tensor_slices& at) const {
+    need(offsetof(plait_format_output, slices));
+    go_on(out_->slices(out_->user, &at));
+  }
   void block(const plait_tensor_block& at) const {
     need(offsetof(plait_format_output, block));
     go_on(out_->block(out_->user, &at));
