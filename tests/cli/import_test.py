@@ -40,6 +40,24 @@ class Import(Case):
         self.assertEqual({**ours, **theirs}, ours)
         self.expect(0, "import", "hf", "back", "again")
 
+    def test_experts_there_and_back(self):
+        """Each is a tensor of the files, and a slice of a parameter here."""
+        done = self.imported("olmoe")
+        self.assertIn("27 parameters", done.out)
+        places = json.loads((self.folder / "olmoe/weights.map.json").read_text())["parameters"]
+        self.assertEqual(places["h1.mlp.down.weight"],
+                         {"tensors": [f"model.layers.1.mlp.experts.{i}.down_proj.weight" for i in range(4)]})
+        run, _ = self.losses("olmoe", "optimizer.learning_rate=0", "topology.tensor=2",
+                             "model.layers[1].parallel=heads", "topology.backend=shm")
+        self.assertIn("45 tensors of step 3, bf16", self.expect(0, "export", "hf", run, "back").out)
+        self.assertEqual((HF / "olmoe/model.safetensors").read_bytes(),
+                         (self.folder / "back/model.safetensors").read_bytes())
+        self.expect(0, "import", "hf", "back", "again")
+        first, second = (self.expect(0, "generate", f"{name}/experiment.toml", "--ids", "1,2,3", "--temperature", "0",
+                                     "--max-tokens", "8", "--length", "32", "--json").event("sequence")["ids"]
+                         for name in ("olmoe", "again"))
+        self.assertEqual(first, second)
+
     def test_exported_in_the_types_of_the_source(self):
         """Of each tensor, where nothing else is asked for; the checkpoint has f32."""
         def types(path):
@@ -96,8 +114,8 @@ class Import(Case):
         self.assertEqual(set(types("gone").values()), {"F32"})
 
     def test_ranks_read_their_own_parts(self):
-        """Joined and transposed tensors, shared by tensor ranks, replicas that shard them, and stages."""
-        for family in ("gpt2", "phi3"):
+        """Joined and transposed tensors, and those of experts, shared by tensor ranks, replicas that shard them, and stages."""
+        for family in ("gpt2", "phi3", "mixtral"):
             self.imported(family)
             _, one = self.losses(family, out="one")
             self.assertEqual(len(one), 3)

@@ -17,7 +17,7 @@ struct Tensor {
   const char* name;
   std::vector<int64_t> shape;
 };
-// Of kConfig.
+// Of kConfig; and of a mixtral of two experts.
 const Tensor kTensors[] = {{"model.embed_tokens.weight", {8, 4}},
                            {"model.layers.0.input_layernorm.weight", {4}},
                            {"model.layers.0.post_attention_layernorm.weight", {4}},
@@ -29,7 +29,14 @@ const Tensor kTensors[] = {{"model.embed_tokens.weight", {8, 4}},
                            {"model.layers.0.self_attn.o_proj.weight", {4, 4}},
                            {"model.layers.0.mlp.down_proj.weight", {4, 6}},
                            {"model.norm.weight", {4}},
-                           {"lm_head.weight", {8, 4}}};
+                           {"lm_head.weight", {8, 4}},
+                           {"model.layers.0.block_sparse_moe.gate.weight", {2, 4}},
+                           {"model.layers.0.block_sparse_moe.experts.0.w1.weight", {6, 4}},
+                           {"model.layers.0.block_sparse_moe.experts.0.w2.weight", {4, 6}},
+                           {"model.layers.0.block_sparse_moe.experts.0.w3.weight", {6, 4}},
+                           {"model.layers.0.block_sparse_moe.experts.1.w1.weight", {6, 4}},
+                           {"model.layers.0.block_sparse_moe.experts.1.w2.weight", {4, 6}},
+                           {"model.layers.0.block_sparse_moe.experts.1.w3.weight", {6, 4}}};
 
 // Every other tensor is in the second file.
 void write_shards(const fuzz::FormatFolder& folder) {

@@ -96,14 +96,32 @@ def config_of(family, r):
     if family == "phi3":
         return transformers.Phi3Config(**common, **rotary, original_max_position_embeddings=rotary["rope_parameters"].get(
             "original_max_position_embeddings", 64), sliding_window=window, resid_pdrop=0.0)
+    if family in OF_EXPERTS:
+        return config_of_experts(family, r, common, own, rotary, bias, window)
     return transformers.Olmo2Config(**common, **rotary, **bias)
 
 
-FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "olmo2")
+def config_of_experts(family, r, common, own, rotary, bias, window):
+    chosen = r.choice([1, 2, 3])
+    common |= dict(num_experts_per_tok=chosen)
+    experts, norm = r.choice([chosen, 4, 11]), dict(norm_topk_prob=r.random() < 0.5)
+    if family == "mixtral":
+        return transformers.MixtralConfig(**common, **own, **rotary, num_local_experts=experts, sliding_window=window)
+    if family == "olmoe":
+        return transformers.OlmoeConfig(**common, **rotary, **bias, **norm, num_experts=experts,
+                                        clip_qkv=r.choice([None, 1.5]))
+    dense = r.choice([{}, {}, dict(decoder_sparse_step=2), dict(mlp_only_layers=[0, 2])])
+    return transformers.Qwen3MoeConfig(**common, **own, **rotary, **bias, **norm, **dense, num_experts=experts,
+                                       moe_intermediate_size=r.choice([16, 32]), use_sliding_window=window is not None,
+                                       sliding_window=window)
+
+
+FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "olmo2", "mixtral", "qwen3_moe", "olmoe")
+OF_EXPERTS = FAMILIES[-3:]
 
 
 def model_of(config, seed):
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     generator = torch.Generator().manual_seed(seed)
     for name, p in sorted(model.named_parameters()):
@@ -111,6 +129,15 @@ def model_of(config, seed):
         scale = 0.1 if p.dim() == 1 else 0.18 if any(w in name for w in ("wte", "wpe", "embed")) else p.shape[-1] ** -0.5
         p.data.copy_(drawn * scale + (p.data if p.dim() == 1 else 0))
     return model
+
+
+def load(folder, **more):
+    """A model in f32 by the library's plain code."""
+    return transformers.AutoModelForCausalLM.from_pretrained(folder,
+                                                             dtype=torch.float32,
+                                                             attn_implementation="eager",
+                                                             experts_implementation="eager",
+                                                             **more)
 
 
 def run(folder, *words):
@@ -197,8 +224,7 @@ def check_gradients(plait, model, exact, ids, folder, sizes):
         "run.name=g", "guard.nonfinite_limit=1")
     path, = (folder / "runs/g").iterdir()
     run(folder, plait, "export", "hf", path, "gradients")
-    moved = transformers.AutoModelForCausalLM.from_pretrained(folder / "gradients",
-                                                              dtype=torch.float32)
+    moved = load(folder / "gradients")
     expected, rounded = gradients_of(exact, ids), gradients_of(model, ids)
     before, after = dict(exact.named_parameters()), dict(moved.named_parameters())
     assert before.keys() == after.keys(), before.keys() ^ after.keys()
@@ -241,9 +267,7 @@ def check_older(plait, logits, ids, folder, r):
     shutil.copytree(folder / "model", folder / "older")
     path = folder / "older/config.json"
     path.write_text(json.dumps(older_config(json.loads(path.read_text()), r), indent=2))
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "older",
-                                                              dtype=torch.float32,
-                                                              attn_implementation="eager")
+    model = load(folder / "older")
     assert torch.equal(logits_of(model.double(), ids),
                        logits), "the library reads the older config.json as another model"
     run(folder, plait, "import", "hf", "older", "old")
@@ -254,10 +278,7 @@ def check_older(plait, logits, ids, folder, r):
 
 def check_export(plait, model, path, certain, ids, folder):
     run(folder, plait, "export", "hf", path, "back")
-    again, info = transformers.AutoModelForCausalLM.from_pretrained(folder / "back",
-                                                                    output_loading_info=True,
-                                                                    dtype=torch.float32,
-                                                                    attn_implementation="eager")
+    again, info = load(folder / "back", output_loading_info=True)
     assert not any(info[key]
                    for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     for (name, a), (other, b) in zip(model.state_dict().items(),

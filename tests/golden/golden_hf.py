@@ -2,7 +2,7 @@
 
     python golden_hf.py [--check]        needs transformers, beside requirements.txt
 
-Writes hf/FAMILY/ with config.json and model.safetensors (bf16); qwen3 in shards with their index. Logits of the
+Writes hf/FAMILY/ with config.json and model.safetensors (bf16); qwen3 and mixtral in shards with their index. Logits of the
 batch `ids` are in families.safetensors. With --check the files are made again and compared byte by byte, config.json
 by its keys and values without the version of the library.
 """
@@ -13,15 +13,16 @@ import pathlib
 import tempfile
 
 import torch
-from golden_families import FAMILIES, model_of
+from golden_families import EXPERTS, FAMILIES, model_of
 
 FOLDER = pathlib.Path(__file__).parent / "hf"
+SHARDS = ("qwen3", "mixtral")  # some experts of a block in one file, some in another
 
 
 def make(to):
-    for family in FAMILIES:
+    for family in FAMILIES | EXPERTS:
         model, _ = model_of(family)
-        model.to(torch.bfloat16).save_pretrained(to / family, max_shard_size="40KB" if family == "qwen3" else "1GB")
+        model.to(torch.bfloat16).save_pretrained(to / family, max_shard_size="40KB" if family in SHARDS else "1GB")
         (to / family / "generation_config.json").unlink(missing_ok=True)
 
 

@@ -133,6 +133,49 @@ constexpr Family kFamilies[] = {
      .qk_norm = "all",
      .qkv_bias = Bias::kByKey,
      .out_bias = Bias::kByKey},
+    {.type = "mixtral",
+     .architecture = "MixtralForCausalLM",
+     .keys = kKeys,
+     .windows = Windows::kAll,
+     .experts = {.count = "num_local_experts",
+                 .usual_count = 8,
+                 .usual_top_k = 2,
+                 .module = "block_sparse_moe",
+                 .gate = "w1",
+                 .up = "w3",
+                 .down = "w2"},
+     .eps = 1e-5,
+     .kv_heads = 8,
+     .theta = 1e6},
+    {.type = "qwen3_moe",
+     .architecture = "Qwen3MoeForCausalLM",
+     .keys = kKeys,
+     .qk_norm = "head",
+     .qkv_bias = Bias::kByKey,
+     .out_bias = Bias::kByKey,
+     .windows = Windows::kSwitched,
+     .window = 4096,
+     .experts = {.count = "num_experts",
+                 .usual_count = 128,
+                 .usual_top_k = 8,
+                 .ffn = "moe_intermediate_size",
+                 .usual_ffn = 768,
+                 .norm_by_key = true,
+                 .dense_blocks = true},
+     .kv_heads = 4},
+    {.type = "olmoe",
+     .architecture = "OlmoeForCausalLM",
+     .keys = kKeys,
+     .qk_norm = "all",
+     .qkv_bias = Bias::kByKey,
+     .out_bias = Bias::kByKey,
+     .clips_qkv = true,
+     .experts = {.count = "num_experts",
+                 .usual_count = 64,
+                 .usual_top_k = 8,
+                 .norm_by_key = true,
+                 .usual_balance = 0.01},
+     .eps = 1e-5},
 };
 
 struct Activation {
@@ -169,8 +212,17 @@ std::string window_mismatch(const Model& m, const Family& f) {
   }
   if (n == 0) return "";
   if (f.windows == Windows::kNone) return "a window";
-  if (f.windows == Windows::kAll && n != m.blocks.size()) return "a window in some blocks only";
+  const bool all = f.windows == Windows::kAll || f.windows == Windows::kSwitched;
+  if (all && n != m.blocks.size()) return "a window in some blocks only";
   return "";
+}
+
+std::string experts_mismatch(const Model& m, const Family& f) {
+  const auto n = static_cast<size_t>(m.blocks_of_experts());
+  if (!f.experts.count) return n > 0 ? "experts" : "";
+  if (f.experts.dense_blocks) return "";
+  if (n < m.blocks.size()) return n > 0 ? "blocks without experts" : "no experts";
+  return m.norm_top_k || f.experts.norm_by_key ? "" : "norm_top_k is false, and it has true";
 }
 
 std::string rope_mismatch(const Model& m, const Family& f) {
@@ -240,6 +292,8 @@ std::string mismatch(const Model& m, const Family& f) {
           : "",
       bias_mismatch("mlp_bias", m.mlp_bias, f.mlp_bias),
       window_mismatch(m, f),
+      experts_mismatch(m, f),
+      m.clip_qkv == 0 || f.clips_qkv ? "" : "clip_qkv",
       f.learned_positions ? "" : rope_mismatch(m, f),
       f.scaled_embedding == close(m.embedding_scale, std::sqrt(static_cast<double>(m.width))) &&
               (f.scaled_embedding || m.embedding_scale == 1)

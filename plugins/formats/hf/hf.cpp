@@ -71,6 +71,19 @@ hf::Speech speech_of(const fs::path& folder, const support::JsonPlace& config, i
   return speech;
 }
 
+// The library has the experts of a block in one tensor in memory, and a tensor of each in files.
+void check_experts(const hf::Folder& from, const hf::Model& model, const std::string& prefix,
+                   const std::string& folder) {
+  for (size_t i = 0; i < model.blocks.size(); ++i)
+    if (const std::string joined =
+            prefix + "layers." + std::to_string(i) + ".mlp.experts.gate_up_proj";
+        model.blocks[i].experts && from.has(joined))
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[format.hf] folder '" + folder + "': it has the tensor '" + joined +
+               "', all experts as the library holds them in memory, expected a tensor of each, "
+               "as save_pretrained writes them; load the model with the library and save it so");
+}
+
 void read(const Options&, const std::string& folder, const FormatOutput& out) {
   const hf::Folder from(folder);
   const support::SourceFile file{"format.hf", "folder",
@@ -87,6 +100,7 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
       from.check_equal("lm_head.weight", prefix + embedding);
       out.ignore("lm_head.weight");
     }
+    check_experts(from, model, prefix, folder);
     hf::write_places(model, prefix, out, [&](const std::string& tensor, const auto& shape) {
       from.check_shape(tensor, shape);
     });

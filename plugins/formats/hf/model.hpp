@@ -1,6 +1,7 @@
 // A transformer as the folders of Hugging Face describe it, whatever its family.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@ struct Rope {
 struct Block {
   int64_t window = 0;  // 0: none
   Rope rope;
+  bool experts = false;  // in place of one MLP
   bool operator==(const Block&) const = default;
 };
 
@@ -46,7 +48,15 @@ struct Model {
   double embedding_scale = 1;
   double attn_scale = 0;                  // 0: 1/sqrt(head_dim)
   double softcap = 0, final_softcap = 0;  // of the scores, of the logits; 0: none
+  double clip_qkv = 0;                    // 0: they are not cut
   double attention_dropout = 0, dropout = 0, embedding_dropout = 0;
+  // Of the blocks with experts; `ffn` is that of the others.
+  int64_t experts = 0, top_k = 0, expert_ffn = 0;
+  bool norm_top_k = true;  // a token's weights add up to 1
+  double balance = 0;      // as in decoder_block; 0: no such term
+  int64_t blocks_of_experts() const {
+    return std::count_if(blocks.begin(), blocks.end(), [](const Block& b) { return b.experts; });
+  }
 };
 
 // What families differ in. Keys of config.json; nullptr: the family has none.
@@ -55,7 +65,20 @@ struct Keys {
       *dropout, *embedding_dropout;
 };
 enum class Bias { kNever, kAlways, kByKey };  // by attention_bias or mlp_bias
-enum class Windows { kNone, kAll, kFromLayer, kEven, kPattern };
+// kSwitched: all, if use_sliding_window is set.
+enum class Windows { kNone, kAll, kSwitched, kFromLayer, kEven, kPattern };
+
+// Experts of a family, and how their tensors are named: LAYER.MODULE.experts.3.UP.weight.
+struct Experts {
+  const char* count = nullptr;  // key; nullptr: the family has none. Some files have the other
+  int64_t usual_count = 0, usual_top_k = 0;  // when absent
+  const char* ffn = nullptr;     // key of their inner width; nullptr: that of the family
+  int64_t usual_ffn = 0;         // when absent
+  bool norm_by_key = false;      // norm_topk_prob, false when absent; else it is always so
+  bool dense_blocks = false;     // mlp_only_layers, decoder_sparse_step
+  double usual_balance = 0.001;  // router_aux_loss_coef when absent
+  const char *module = "mlp", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
+};
 
 struct Family {
   const char *type, *architecture;  // model_type; a class of the library
@@ -73,12 +96,14 @@ struct Family {
   bool rope_share = false;                // partial_rotary_factor
   bool only_longrope = false;             // of all scalings
   bool fused = false;                     // q, k, v in one tensor, and gate, up in another
-  bool tied = false;                      // when tie_word_embeddings is absent
-  double eps = 1e-6;                      // when absent
-  int64_t kv_heads = 0, head_dim = 0;     // when absent; 0: heads, width / heads
-  const char* activation = "silu";        // when absent
-  double theta = 10000;                   // when absent
-  double dropout = 0;                     // each of those that have a key, when absent
+  bool clips_qkv = false;                 // clip_qkv
+  Experts experts = {};
+  bool tied = false;                   // when tie_word_embeddings is absent
+  double eps = 1e-6;                   // when absent
+  int64_t kv_heads = 0, head_dim = 0;  // when absent; 0: heads, width / heads
+  const char* activation = "silu";     // when absent
+  double theta = 10000;                // when absent
+  double dropout = 0;                  // each of those that have a key, when absent
 };
 
 std::span<const Family> families();

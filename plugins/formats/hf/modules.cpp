@@ -16,8 +16,15 @@ struct Collector {
 
   void shape(const std::string& tensor, const std::vector<int64_t>& shape) {
     if (tensor.ends_with(kWeight) && shape.size() == 2)
-      modules[tensor.substr(0, tensor.size() - kWeight.size())] = {
-          shape[0], shape[1], false, false, {}};
+      modules[tensor.substr(0, tensor.size() - kWeight.size())] = {shape[0], shape[1], false,
+                                                                   false,    {},       ""};
+  }
+  void slices(const plait_tensor_slices& slices) {
+    for (uint64_t i = 0; i < slices.n_tensors; ++i)
+      if (const std::string_view tensor = slices.tensors[i]; tensor.ends_with(kWeight))
+        if (const auto at = modules.find(tensor.substr(0, tensor.size() - kWeight.size()));
+            at != modules.end())
+          at->second.slice_of = slices.parameter;
   }
   void place(const plait_tensor_place& place) {
     const std::string tensor = place.tensor;
@@ -49,6 +56,10 @@ Modules modules_of(const Model& model) {
     static_cast<Collector*>(user)->place(*place);
     return 0;
   };
+  out.slices = [](void* user, const plait_tensor_slices* slices) -> uint32_t {
+    static_cast<Collector*>(user)->slices(*slices);
+    return 0;
+  };
   write_places(model, usual_prefix(*model.family), FormatOutput(&out),
                [&](const std::string& tensor, const std::vector<int64_t>& shape) {
                  collector.shape(tensor, shape);
@@ -58,7 +69,7 @@ Modules modules_of(const Model& model) {
       module.table = part.parameter == "embed.weight" || part.parameter == "positions.weight";
   if (model.tied)
     collector.modules["lm_head"] = {
-        model.vocabulary, model.width, false, false, {{"head.weight", 0, model.vocabulary}}};
+        model.vocabulary, model.width, false, false, {{"head.weight", 0, model.vocabulary}}, ""};
   return std::move(collector.modules);
 }
 

@@ -21,6 +21,7 @@ struct Module {
   bool table = false;
   bool in_out = false;  // the library stores (in, out), as GPT-2's Conv1D
   std::vector<ModulePart> parts;
+  std::string slice_of;  // of one expert: the parameter of all; `parts` is empty then
 };
 
 // By path: "model.layers.0.self_attn.q_proj".

@@ -17,6 +17,12 @@ struct Output {
     shape(theirs, extents);
     out.place(ours, theirs, transposed);
   }
+  // A parameter of which each slice is a tensor.
+  void slices(const std::string& ours, const std::vector<std::string>& theirs,
+              const Shape& extents) const {
+    for (const std::string& tensor : theirs) shape(tensor, extents);
+    out.slices(ours, theirs);
+  }
 };
 
 // Writes the places of one block. Products: `out` rows of `in` columns.
@@ -24,6 +30,7 @@ class BlockPlaces {
  public:
   BlockPlaces(const Model& model, size_t block, const std::string& prefix, const Output& to)
       : m_(model),
+        block_(block),
         to_(to),
         ours_("h" + std::to_string(block) + "."),
         theirs_(prefix + (model.family->learned_positions ? "h." : "layers.") +
@@ -60,16 +67,41 @@ class BlockPlaces {
     }
     m_.family->fused ? fused() : apart();
     product("attn.out", "self_attn.o_proj", m_.width, q_, m_.out_bias);
-    product("mlp.down", "mlp.down_proj", m_.width, m_.ffn, m_.mlp_bias);
+    m_.blocks[block_].experts ? experts() : mlp();
   }
 
  private:
+  void mlp() {
+    if (m_.family->fused) {
+      to_.shape(theirs_ + "mlp.gate_up_proj.weight", {2 * m_.ffn, m_.width});
+      rows("mlp.gate.weight", "mlp.gate_up_proj.weight", false, 0, m_.ffn);
+      rows("mlp.up.weight", "mlp.gate_up_proj.weight", false, m_.ffn, m_.ffn);
+    } else {
+      product("mlp.gate", "mlp.gate_proj", m_.ffn, m_.width, m_.mlp_bias);
+      product("mlp.up", "mlp.up_proj", m_.ffn, m_.width, m_.mlp_bias);
+    }
+    product("mlp.down", "mlp.down_proj", m_.width, m_.ffn, m_.mlp_bias);
+  }
+
+  void experts() {
+    const Experts& e = m_.family->experts;
+    const std::string module = theirs_ + e.module + ".";
+    to_.whole(ours_ + "mlp.router.weight", module + "gate.weight", {m_.experts, m_.width});
+    const auto each = [&](const char* ours, const char* theirs, int64_t out, int64_t in) {
+      std::vector<std::string> tensors;
+      for (int64_t i = 0; i < m_.experts; ++i)
+        tensors.push_back(module + "experts." + std::to_string(i) + "." + theirs + ".weight");
+      to_.slices(ours_ + ours, tensors, {out, in});
+    };
+    each("mlp.gate.weight", e.gate, m_.expert_ffn, m_.width);
+    each("mlp.up.weight", e.up, m_.expert_ffn, m_.width);
+    each("mlp.down.weight", e.down, m_.width, m_.expert_ffn);
+  }
+
   void apart() {
     for (const char* c : {"q", "k", "v"})
       product(std::string("attn.") + c, std::string("self_attn.") + c + "_proj",
               *c == 'q' ? q_ : kv_, m_.width, m_.qkv_bias);
-    product("mlp.gate", "mlp.gate_proj", m_.ffn, m_.width, m_.mlp_bias);
-    product("mlp.up", "mlp.up_proj", m_.ffn, m_.width, m_.mlp_bias);
   }
 
   void fused() {
@@ -77,9 +109,6 @@ class BlockPlaces {
     rows("attn.q.weight", "self_attn.qkv_proj.weight", false, 0, q_);
     rows("attn.k.weight", "self_attn.qkv_proj.weight", false, q_, kv_);
     rows("attn.v.weight", "self_attn.qkv_proj.weight", false, q_ + kv_, kv_);
-    to_.shape(theirs_ + "mlp.gate_up_proj.weight", {2 * m_.ffn, m_.width});
-    rows("mlp.gate.weight", "mlp.gate_up_proj.weight", false, 0, m_.ffn);
-    rows("mlp.up.weight", "mlp.gate_up_proj.weight", false, m_.ffn, m_.ffn);
   }
 
   void norm(const std::string& ours, const std::string& theirs, int64_t size) {
@@ -102,6 +131,7 @@ class BlockPlaces {
   }
 
   const Model& m_;
+  const size_t block_;
   const Output& to_;
   const std::string ours_, theirs_;
   const int64_t q_, kv_;  // columns of all query heads; of all key heads

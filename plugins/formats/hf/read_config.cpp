@@ -9,6 +9,7 @@ namespace {
 using support::JsonPlace;
 
 constexpr int64_t kMost = 1 << 30, kMostBlocks = 10000;
+constexpr int64_t kMostExperts = 1 << 17;  // of all blocks: each is three names
 
 int64_t whole(const JsonPlace& place, int64_t fallback, int64_t most = kMost) {
   return place.null() ? fallback : place.whole(1, most);
@@ -45,6 +46,7 @@ class ConfigReader {
     read_sizes();
     read_parts();
     read_blocks();
+    read_experts();
     return std::move(m_);
   }
 
@@ -72,6 +74,7 @@ class ConfigReader {
           "use_bidirectional_attention", "is_encoder_decoder"})
       if (c_[key].flag(false)) refuse(c_[key]);
     if (!c_["scale_attn_weights"].flag(true)) refuse(c_["scale_attn_weights"]);
+    if (number(c_["router_jitter_noise"], 0) != 0) refuse(c_["router_jitter_noise"]);
     if (!c_["quantization_config"].null())
       c_["quantization_config"].bad("the weights are quantized; take those in bf16, f16 or f32",
                                     PLAIT_ERR_UNIMPLEMENTED);
@@ -123,6 +126,55 @@ class ConfigReader {
     }
     if (f_->softcaps) m_.softcap = cap("attn_logit_softcapping", f_->softcap);
     if (f_->final_cap) m_.final_softcap = cap("final_logit_softcapping", f_->final_softcap);
+    if (f_->clips_qkv) m_.clip_qkv = cap("clip_qkv", 0);
+  }
+
+  // The library's name of this key differs between its versions.
+  JsonPlace expert_count() const {
+    const JsonPlace one = c_["num_experts"], other = c_["num_local_experts"];
+    if (!one.null() && !other.null() && one.value() != other.value())
+      other.bad("found " + other.value().dump() + ", and num_experts is " + one.value().dump() +
+                ", expected the same");
+    return one.null() ? other : one;
+  }
+
+  void read_experts() {
+    const Experts& e = f_->experts;
+    if (!e.count) return;
+    const JsonPlace count = expert_count(), top_k = c_["num_experts_per_tok"];
+    m_.experts = count.null() ? e.usual_count : count.whole(e.dense_blocks ? 0 : 1, kMostExperts);
+    const std::vector<bool> with =
+        e.dense_blocks ? blocks_with_experts() : std::vector<bool>(m_.blocks.size(), true);
+    for (size_t i = 0; i < with.size(); ++i) m_.blocks[i].experts = m_.experts > 0 && with[i];
+    const int64_t blocks = m_.blocks_of_experts();
+    if (blocks == 0) return;
+    if (m_.experts > kMostExperts / blocks)
+      count.bad("there are " + std::to_string(m_.experts) + " in each of " +
+                std::to_string(blocks) + " blocks, expected at most " +
+                std::to_string(kMostExperts) + " in all");
+    m_.top_k = whole(top_k, e.usual_top_k);
+    if (m_.top_k > m_.experts)
+      top_k.bad("a token has " + std::to_string(m_.top_k) + " of " + std::to_string(m_.experts) +
+                " experts, expected at most as many");
+    m_.expert_ffn = e.ffn ? whole(c_[e.ffn], e.usual_ffn) : m_.ffn;
+    m_.norm_top_k = !e.norm_by_key || c_["norm_topk_prob"].flag(false);
+    // The library adds the term with this switch alone; of all blocks it makes one.
+    if (c_["output_router_logits"].flag(false)) {
+      const JsonPlace factor = c_["router_aux_loss_coef"];
+      m_.balance =
+          (factor.null() ? e.usual_balance : at_least_0(factor)) / static_cast<double>(blocks);
+    }
+  }
+
+  std::vector<bool> blocks_with_experts() const {
+    const auto step = static_cast<size_t>(whole(c_["decoder_sparse_step"], 1));
+    std::vector<bool> with;
+    for (size_t i = 0; i < m_.blocks.size(); ++i) with.push_back((i + 1) % step == 0);
+    const JsonPlace without = c_["mlp_only_layers"];
+    for (size_t i = 0; !without.null() && i < without.size(); ++i)
+      if (const auto block = static_cast<size_t>(without[i].whole(0, kMost)); block < with.size())
+        with[block] = false;
+    return with;
   }
 
   // null switches a cap off; a missing key is the family's.
@@ -144,12 +196,16 @@ class ConfigReader {
     const JsonPlace size = c_["sliding_window"], types = c_["layer_types"];
     const bool given = c_.object().contains("sliding_window");
     int64_t window = whole(size, given ? 0 : f_->window, int64_t{1} << 40);
-    if (f_->windows == Windows::kFromLayer && !c_["use_sliding_window"].flag(false)) window = 0;
+    if ((f_->windows == Windows::kFromLayer || f_->windows == Windows::kSwitched) &&
+        !c_["use_sliding_window"].flag(false))
+      window = 0;
     if (!types.null() && types.size() != m_.blocks.size())
       types.bad("it has " + std::to_string(types.size()) + " entries for " +
                 std::to_string(m_.blocks.size()) + " blocks");
+    // Families whose blocks are all alike do not read the types.
+    const bool alike = f_->windows == Windows::kAll || f_->windows == Windows::kSwitched;
     for (size_t i = 0; i < m_.blocks.size(); ++i)
-      if (types.null() ? by_rule(i) : by_type(types[i])) m_.blocks[i].window = window;
+      if (types.null() || alike ? by_rule(i) : by_type(types[i])) m_.blocks[i].window = window;
   }
 
   static bool by_type(const JsonPlace& type) {
@@ -173,7 +229,7 @@ class ConfigReader {
                0;
       }
       default:
-        return f_->windows == Windows::kAll;
+        return f_->windows == Windows::kAll || f_->windows == Windows::kSwitched;
     }
   }
 

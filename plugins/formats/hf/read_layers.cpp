@@ -98,26 +98,42 @@ class LayersReader {
   }
 
   void read_blocks() {
-    const Layer* first = nullptr;
+    const Layer *first = nullptr, *with_experts = nullptr, *without = nullptr;
     for (; next_ < layers_.size() && layers_[next_].type() == "decoder_block";) {
       const Layer& layer = need("decoder_block", ("h" + std::to_string(m_.blocks.size())).c_str());
       if (!first) read_block(*(first = &layer));
       for (const char* option :
-           {"norm", "norm_at", "heads", "kv_heads", "head_dim", "ffn", "mlp", "eps", "unit_offset",
+           {"norm", "norm_at", "heads", "kv_heads", "head_dim", "mlp", "eps", "unit_offset",
             "qk_norm", "bias", "qkv_bias", "out_bias", "mlp_bias", "attn_scale", "softcap",
-            "attention_dropout", "dropout"})
+            "clip_qkv", "attention_dropout", "dropout"})
         layer.same_option(*first, option);
-      if (layer.whole("experts") != 0)
-        refuse("layer '" + layer.name() +
-               "' has experts, which are not written yet; `plait export` without a format writes "
-               "its tensors");
+      const bool experts = layer.whole("experts") > 0;
+      const Layer*& alike = experts ? with_experts : without;
+      if (!alike) experts ? read_experts(*(alike = &layer)) : read_mlp(*(alike = &layer));
+      layer.same_option(*alike, "ffn");
+      if (experts)
+        for (const char* option : {"experts", "top_k", "norm_top_k", "balance"})
+          layer.same_option(*alike, option);
       layer.check("causal", true);
-      layer.check("clip_qkv", 0.0);
       if (!m_.learned_positions) layer.check("rope", "half");
-      m_.blocks.push_back({layer.whole("window"), m_.learned_positions ? Rope() : rope(layer)});
+      m_.blocks.push_back(
+          {layer.whole("window"), m_.learned_positions ? Rope() : rope(layer), experts});
       if (m_.learned_positions) layer.check("rope", "none");
     }
     if (!first) unexpected("a layer decoder_block");
+    if (!without) m_.ffn = m_.expert_ffn;
+  }
+
+  int64_t inner_width(const Layer& b) const {
+    return b.whole("ffn") ? b.whole("ffn") : 4 * m_.width;
+  }
+  void read_mlp(const Layer& b) { m_.ffn = inner_width(b); }
+  void read_experts(const Layer& b) {
+    m_.expert_ffn = inner_width(b);
+    m_.experts = b.whole("experts");
+    m_.top_k = b.whole("top_k");
+    m_.norm_top_k = b.flag("norm_top_k");
+    m_.balance = b.real("balance");
   }
 
   void read_block(const Layer& b) {
@@ -126,7 +142,6 @@ class LayersReader {
     m_.heads = b.whole("heads");
     m_.kv_heads = b.whole("kv_heads") ? b.whole("kv_heads") : m_.heads;
     m_.head_dim = b.whole("head_dim") ? b.whole("head_dim") : m_.width / m_.heads;
-    m_.ffn = b.whole("ffn") ? b.whole("ffn") : 4 * m_.width;
     m_.mlp = b.text("mlp");
     m_.eps = b.real("eps");
     m_.unit_offset = b.flag("unit_offset");
@@ -137,6 +152,7 @@ class LayersReader {
     m_.mlp_bias = all || b.flag("mlp_bias");
     m_.attn_scale = b.real("attn_scale");
     m_.softcap = b.real("softcap");
+    m_.clip_qkv = b.real("clip_qkv");
     m_.attention_dropout = b.real("attention_dropout");
     m_.dropout = b.real("dropout");
   }

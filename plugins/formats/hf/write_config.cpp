@@ -1,7 +1,10 @@
 #include "plugins/formats/hf/write_config.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <string_view>
 
 namespace plait::hf {
 namespace {
@@ -18,6 +21,15 @@ Json inverse_square(double s) {
   return v;
 }
 
+// Without the rounding of a quotient and back.
+double rounded(double v) {
+  std::array<char, 32> text{};
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), v, std::chars_format::general, 15).ptr;
+  std::from_chars(text.data(), end, v);
+  return v;
+}
+
 class ConfigWriter {
  public:
   ConfigWriter(const Model& model, Json like)
@@ -28,6 +40,7 @@ class ConfigWriter {
     c_["architectures"] = Json::array({f_.architecture});
     sizes();
     parts();
+    experts();
     windows();
     if (!f_.learned_positions) rope();
     const char* name = dtype == "bf16"  ? "bfloat16"
@@ -52,7 +65,12 @@ class ConfigWriter {
     c_[k_.heads] = m_.heads;
     // null, or nothing, stands for four times the width in GPT-2.
     const bool usual_ffn = f_.learned_positions && m_.ffn == 4 * m_.width;
-    if (!usual_ffn || (c_.contains(k_.ffn) && !c_[k_.ffn].is_null())) c_[k_.ffn] = m_.ffn;
+    // Without an MLP beside experts of a width of their own it decides nothing, and stays.
+    const bool no_mlp =
+        f_.experts.ffn && m_.blocks_of_experts() == static_cast<int64_t>(m_.blocks.size());
+    if (no_mlp ? !c_.contains(k_.ffn)
+               : !usual_ffn || (c_.contains(k_.ffn) && !c_[k_.ffn].is_null()))
+      c_[k_.ffn] = m_.ffn;
     if (f_.learned_positions) {
       c_[k_.positions] = m_.positions;
       return;
@@ -84,6 +102,28 @@ class ConfigWriter {
     const auto cap = [](double v) { return v > 0 ? scalar(v) : Json(); };
     if (f_.softcaps) c_["attn_logit_softcapping"] = cap(m_.softcap);
     if (f_.final_cap) c_["final_logit_softcapping"] = cap(m_.final_softcap);
+    if (f_.clips_qkv) c_["clip_qkv"] = cap(m_.clip_qkv);
+  }
+
+  void experts() {
+    const Experts& e = f_.experts;
+    if (!e.count) return;
+    const int64_t n = m_.blocks_of_experts();
+    if (e.dense_blocks) {
+      Json without = Json::array();
+      for (size_t i = 0; i < m_.blocks.size(); ++i)
+        if (!m_.blocks[i].experts) without.push_back(i);
+      c_["mlp_only_layers"] = without;
+      c_["decoder_sparse_step"] = 1;
+    }
+    if (n == 0) return;
+    for (const char* key : {"num_experts", "num_local_experts"})
+      set(key, m_.experts, key == std::string_view(e.count));
+    c_["num_experts_per_tok"] = m_.top_k;
+    if (e.ffn) c_[e.ffn] = m_.expert_ffn;
+    if (e.norm_by_key) c_["norm_topk_prob"] = m_.norm_top_k;
+    set("output_router_logits", m_.balance > 0, m_.balance > 0);
+    if (m_.balance > 0) c_["router_aux_loss_coef"] = rounded(m_.balance * static_cast<double>(n));
   }
   // The word of the file, if it means the same: "gelu_new" is "gelu_pytorch_tanh".
   void set_activation() {

@@ -115,7 +115,7 @@ class LayersToml {
             "num_key_value_heads");
     line_if(m_.head_dim * m_.heads != m_.width, "head_dim", std::to_string(m_.head_dim),
             "head_dim");
-    line("ffn", std::to_string(m_.ffn), k_.ffn);
+    block.experts ? experts() : line("ffn", std::to_string(m_.ffn), k_.ffn);
     line("mlp", toml_string(m_.mlp), k_.activation);
     line_if(!m_.layer_norm, "norm", "\"rms_norm\"", "");
     line_if(m_.norm_at != "pre", "norm_at", toml_string(m_.norm_at), "");
@@ -126,11 +126,22 @@ class LayersToml {
     line_if(m_.mlp_bias, "mlp_bias", "true", f.mlp_bias == Bias::kByKey ? "mlp_bias" : "");
     line_if(m_.attn_scale > 0, "attn_scale", digits(m_.attn_scale), "query_pre_attn_scalar");
     line_if(m_.softcap > 0, "softcap", digits(m_.softcap), "attn_logit_softcapping");
+    line_if(m_.clip_qkv > 0, "clip_qkv", digits(m_.clip_qkv), "clip_qkv");
     line_if(block.window > 0, "window", std::to_string(block.window), "sliding_window");
     line_if(m_.attention_dropout > 0, "attention_dropout", digits(m_.attention_dropout),
             k_.attention_dropout);
     line_if(m_.dropout > 0, "dropout", digits(m_.dropout), k_.dropout ? k_.dropout : "");
     if (!m_.learned_positions) rope(block.rope);
+  }
+
+  void experts() {
+    const Experts& e = m_.family->experts;
+    line("experts", std::to_string(m_.experts), e.count);
+    line("top_k", std::to_string(m_.top_k), "num_experts_per_tok");
+    line_if(!m_.norm_top_k, "norm_top_k", "false", "norm_topk_prob");
+    line_if(m_.balance > 0, "balance", digits(m_.balance),
+            "router_aux_loss_coef / " + std::to_string(m_.blocks_of_experts()));
+    line("ffn", std::to_string(m_.expert_ffn), e.ffn ? e.ffn : k_.ffn);
   }
 
   void rope(const Rope& r) {

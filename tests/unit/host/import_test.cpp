@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFamilies[] = {"gpt2",   "llama",  "mistral", "qwen2", "qwen3",
-                                     "gemma2", "gemma3", "phi3",    "olmo2"};
+constexpr const char* kFamilies[] = {"gpt2",   "llama", "mistral", "qwen2",   "qwen3",     "gemma2",
+                                     "gemma3", "phi3",  "olmo2",   "mixtral", "qwen3_moe", "olmoe"};
 constexpr const char* kHf = "type = \"hf\"";
 
 const plait::test::GoldenFile& golden() { return host::families_golden(); }
@@ -83,7 +83,7 @@ TEST_CASE("a folder of every family has the library's logits, and is exported as
       CAPTURE(key);
       CHECK(ours.value(key, json("missing")) == item.value());
     }
-    if (family != "qwen3")  // which is in shards
+    if (family != "qwen3" && family != "mixtral")  // which are in shards
       CHECK(content(fs::path(from) / "model.safetensors") ==
             content(fs::path(out) / "model.safetensors"));
     import_model(out, scratch / "again");
@@ -129,7 +129,7 @@ TEST_CASE("tensors are exported in the types of the source; where it has gone, o
 }
 
 TEST_CASE("both devices read tensors that are joined and transposed") {
-  for (const std::string family : {"gpt2", "phi3", "qwen3"}) {
+  for (const std::string family : {"gpt2", "phi3", "qwen3", "mixtral"}) {
     CAPTURE(family);
     const host::TempFolder scratch;
     import_model(folder_of(family), scratch / "in");
@@ -186,6 +186,78 @@ TEST_CASE("dropouts that a config.json leaves out are the library's") {
   }
 }
 
+TEST_CASE("experts, and the keys that say which blocks have them") {
+  const host::TempFolder scratch;
+  const auto imported = [&](const char* family, const json& keys = json::object()) {
+    const std::string model = scratch / "model", in = scratch / "in";
+    fs::remove_all(model);
+    fs::remove_all(in);
+    fs::copy(folder_of(family), model);
+    json config = json::parse(content(model + "/config.json"));
+    config.update(keys);
+    write(model + "/config.json", config.dump());
+    import_model(model, in);
+    return content(in + "/experiment.toml");
+  };
+  const auto has = [](const std::string& toml, const char* part) {
+    CAPTURE(toml);
+    CAPTURE(part);
+    CHECK(toml.find(part) != std::string::npos);
+  };
+  has(imported("mixtral"), "\nexperts = 4 ");
+  CHECK(imported("mixtral").find("balance") == std::string::npos);
+  const json balanced = {{"output_router_logits", true}, {"router_aux_loss_coef", 0.3}};
+  has(imported("mixtral", balanced), "  # router_aux_loss_coef / 2\n");
+  export_model(*run_of(scratch / "in"), scratch / "in", scratch / "balanced");
+  CHECK(json::parse(content(scratch / "balanced/config.json")).at("router_aux_loss_coef") == 0.3);
+  has(imported("olmoe", {{"clip_qkv", 2.5}}), "\nclip_qkv = 2.5 ");
+  has(imported("olmoe", {{"num_experts", nullptr}, {"num_local_experts", 4}}), "\nexperts = 4 ");
+  has(imported("qwen3_moe", {{"norm_topk_prob", false}}), "\nnorm_top_k = false ");
+  has(imported("qwen3_moe", {{"use_sliding_window", true}, {"sliding_window", 8}}),
+      "\nwindow = 8 ");
+
+  // Blocks with one MLP: made from the first two experts' tensors, (24,32) and (32,24) in place of
+  // (48,32) and (32,48).
+  const json dense = {{"mlp_only_layers", json::array({1})}, {"intermediate_size", 24}};
+  const std::string model = scratch / "model";
+  imported("qwen3_moe");
+  std::string file = content(model + "/model.safetensors");
+  uint64_t size = 0;
+  std::memcpy(&size, file.data(), sizeof size);
+  json header = json::parse(file.substr(sizeof size, size));
+  json kept = json::object();
+  for (const auto& [name, entry] : header.items()) {
+    const std::string of = "model.layers.1.mlp.";
+    if (!name.starts_with(of)) kept[name] = entry;
+    // The other tensors of the block keep their bytes, under names that are ignored.
+    else
+      kept[name.starts_with(of + "experts.0.") ? of + name.substr(of.size() + 10)
+                                               : name + ".rotary_emb.inv_freq"] = entry;
+  }
+  const std::string text = kept.dump();
+  const uint64_t now = text.size();
+  json config = json::parse(content(model + "/config.json"));
+  config.update(dense);
+  write(model + "/config.json", config.dump());
+  write(model + "/model.safetensors", std::string(reinterpret_cast<const char*>(&now), sizeof now) +
+                                          text + file.substr(sizeof size + size));
+  import_model(model, scratch / "dense");
+  const std::string toml = content(scratch / "dense/experiment.toml");
+  has(toml, "name = \"h0\"\nheads = 4");
+  has(toml, "\nexperts = 4 ");
+  has(toml, "name = \"h1\"\nheads = 4");
+  has(toml, "  # intermediate_size\n");
+  const auto run = run_of(scratch / "dense");
+  const double loss = run->step().loss;
+  CHECK(std::isfinite(loss));
+  export_model(*run_of(scratch / "dense"), scratch / "dense", scratch / "back");
+  const json back = json::parse(content(scratch / "back/config.json"));
+  CHECK(back.at("mlp_only_layers") == json::array({1}));
+  CHECK(back.at("intermediate_size") == 24);
+  import_model(scratch / "back", scratch / "again");
+  CHECK(run_of(scratch / "again")->step().loss == loss);
+}
+
 TEST_CASE("what is wrong in a folder is said with file, key and what was expected") {
   struct Case {
     const char *family, *key;
@@ -223,6 +295,18 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
        "'model.layers.0.self_attn.k_proj.weight' the shape (32,"},
       {"gpt2", "n_positions", 63, "'transformer.wpe.weight' the shape (63, 32)"},
       {"gpt2", "n_inner", 100, "'transformer.h.0.mlp.c_fc.weight' the shape (32, 100)"},
+      {"mixtral", "num_local_experts", 3,
+       "'model.layers.0.block_sparse_moe.gate.weight' the shape (3, 32)"},
+      {"mixtral", "num_local_experts", 1 << 17, "expected at most 131072 in all"},
+      {"mixtral", "num_experts_per_tok", 5, "a token has 5 of 4 experts, expected at most as many"},
+      {"mixtral", "num_experts", 3, "found 4, and num_experts is 3, expected the same"},
+      {"mixtral", "router_jitter_noise", 0.1, "does not compute"},
+      {"olmoe", "intermediate_size", 40,
+       "'model.layers.0.mlp.experts.0.gate_proj.weight' the shape (40, 32)"},
+      {"qwen3_moe", "mlp_only_layers", json::array({1}),
+       "has no tensor 'model.layers.1.mlp.down_proj.weight'"},
+      {"qwen3_moe", "decoder_sparse_step", 0, "key 'decoder_sparse_step': found 0"},
+      {"olmoe", "clip_qkv", -1, "expected a number above 0"},
       {"qwen3", "intermediate_size", 40,
        "and model-00001-of-00002.safetensors has it with (48, 32)"},
   };
@@ -239,6 +323,16 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
   }
   const host::TempFolder scratch;
   CHECK(refusal(scratch / "none").find("is no folder") != std::string::npos);
+  fs::copy(folder_of("mixtral"), scratch / "expert");
+  json index = json::parse(content(scratch / "expert/model.safetensors.index.json"));
+  index.at("weight_map").erase("model.layers.1.block_sparse_moe.experts.2.w3.weight");
+  write(scratch / "expert/model.safetensors.index.json", index.dump());
+  const std::string no_expert = refusal(scratch / "expert");
+  CAPTURE(no_expert);
+  CHECK(no_expert.find("/expert' has no tensor 'model.layers.1.block_sparse_moe.experts.2.w3."
+                       "weight' (did you mean ") != std::string::npos);
+  CHECK(no_expert.find("where 'weights.map.json' puts slice 2 of 4 of 'h1.mlp.up.weight'") !=
+        std::string::npos);
   fs::create_directory(scratch / "empty");
   CHECK(refusal(scratch / "empty").find("neither model.safetensors nor") != std::string::npos);
   fs::copy(folder_of("llama"), scratch / "broken");
