@@ -58,6 +58,9 @@ CASES = {
     LoraConfig(target_modules=r".*layers\.1\.(self_attn\.[qk]_proj|mlp\.up_proj)", r=2),
     "phi3_lora":
     LoraConfig(target_modules=["qkv_proj", "gate_up_proj", "o_proj"], r=3),
+    # Of the attention of a model with experts.
+    "mixtral_lora":
+    LoraConfig(target_modules=["q_proj", "v_proj", "o_proj"], r=2, lora_alpha=5),
     "gpt2_prompt":
     PromptTuningConfig(num_virtual_tokens=4),
     "gpt2_prefix":

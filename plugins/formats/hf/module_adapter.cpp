@@ -244,6 +244,13 @@ class AdapterReader {
   const Module& module_of(const std::string& path) const {
     auto at = modules_.find(path);
     if (at == modules_.end()) at = modules_.find(usual_prefix(*base_.family) + path);
+    // Newer versions of the library have all experts of a block in one module.
+    if (at == modules_.end() ? base_.experts > 0 && path.find(".experts") != std::string::npos
+                             : !at->second.slice_of.empty())
+      bad("it changes experts, '" + kit::printable(path) +
+              "', and adapters of experts are not read; merge it in the library "
+              "(merge_and_unload) and import the model that it saves",
+          PLAIT_ERR_UNIMPLEMENTED);
     if (at == modules_.end())
       bad("it changes the module '" + kit::printable(path) + "', which the base '" + base_name_ +
           "' (" + base_.family->type +

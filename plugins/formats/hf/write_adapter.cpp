@@ -160,15 +160,23 @@ class AdapterWriter {
   // Sorts the parameters of the chosen adapters to the modules; the others are left out.
   void find_changes() {
     std::map<std::string, std::pair<std::string, const ModulePart*>> parts;
-    for (const auto& [path, module] : modules_)
+    std::set<std::string> of_experts;
+    for (const auto& [path, module] : modules_) {
       for (const ModulePart& part : module.parts) parts[part.parameter] = {path, &part};
+      if (!module.slice_of.empty()) of_experts.insert(module.slice_of);
+    }
     for (const auto& [name, shape] : model_.at("parameters").items()) {
       const size_t own = name.rfind('.'),
                    of = own == std::string::npos ? own : name.rfind('.', own - 1);
       const bool split = of != std::string::npos && !parts.contains(name);
       const std::string target = split ? name.substr(0, of) : "";
       const auto at = parts.find(target);
-      const json* adapter = at == parts.end() ? nullptr : chosen(name.substr(of + 1, own - of - 1));
+      const json* adapter = split ? chosen(name.substr(of + 1, own - of - 1)) : nullptr;
+      if (adapter && of_experts.contains(target))
+        refuse("adapter '" + adapter->at("name").get<std::string>() + "' changes '" + target +
+               "', the weights of experts, which is not written as a file of the library; merge "
+               "it (plait merge RUN --to DIR) and export the model, or let `match` name others");
+      if (at == parts.end()) adapter = nullptr;
       if (!adapter) {
         out_.ignore(name);
         continue;

@@ -109,11 +109,11 @@ TEST_SUITE_BEGIN("models");
 TEST_CASE("adapters of the library have its logits, and are exported as they were") {
   // Those whose modules hold one parameter each, and no copy of a weight of the base.
   const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_dora", "gpt2_prompt",
-                                         "gpt2_prefix", "llama_ia3",  "gpt2_ia3"};
+                                         "gpt2_prefix", "llama_ia3",  "gpt2_ia3",   "mixtral_lora"};
   for (const std::string adapter :
        {"gpt2_lora", "gpt2_tables", "llama_lora", "qwen3_lora", "phi3_lora", "gpt2_dora",
         "llama_dora", "gpt2_prompt", "gpt2_prefix", "llama_ia3", "gpt2_ia3", "gpt2_vera",
-        "llama_vera"}) {
+        "llama_vera", "mixtral_lora"}) {
     CAPTURE(adapter);
     const Base base(adapter);
     const std::string in = base.scratch / "in", out = base.scratch / "out",
@@ -270,6 +270,42 @@ TEST_CASE("what a file of the library cannot hold is said") {
       "[[model.adapters]]\ntype = \"prefix\"\nmatch = [\"model.h*.attn.k.weight\"]\n"
       "n_tokens = 3\n",
       peft, "adapter 'prefix' does not change 'h0.attn.v.weight'; let `match` name");
+}
+
+TEST_CASE("adapters of experts are in no file") {
+  const Base base("mixtral_lora");
+  const std::string own = base.scratch / "own", out = base.scratch / "out";
+  fs::create_directories(own);
+  write(own + "/experiment.toml",
+        "[[model.adapters]]\ntype = \"lora\"\nmatch = [\"model.h*.attn.q.weight\", "
+        "\"model.h*.mlp.up.weight\"]\n");
+  const std::string toml = experiment_of(base.path, own);
+  const auto run = run_of(toml);
+  CHECK(host::failure_of([&] { export_to(*run, toml, peft_over(base.path), out); })
+            .text.find("adapter 'lora' changes 'h0.mlp.up.weight', the weights of experts, which "
+                       "is not written as a file of the library; merge it (plait merge") !=
+        std::string::npos);
+  CHECK(!fs::exists(out));
+
+  const std::string q = "base_model.model.model.layers.1.self_attn.q_proj.lora_";
+  for (const char* module : {"block_sparse_moe.experts.3.w1", "mlp.experts"}) {
+    const fs::path adapter = base.scratch / "adapter";
+    fs::remove_all(adapter);
+    fs::copy(folder() / "peft/mixtral_lora", adapter);
+    edit_header(adapter, [&](json& header) {
+      for (const char* end : {"A.weight", "B.weight"}) {
+        header[std::string("base_model.model.model.layers.1.") + module + ".lora_" + end] =
+            header.at(q + end);
+        header.erase(q + end);
+      }
+    });
+    const std::string text =
+        host::failure_of([&] { import_folder(peft_over(base.path), adapter, out); }).text;
+    CAPTURE(text);
+    CHECK(text.find("it changes experts, 'model.layers.1." + std::string(module) +
+                    "', and adapters of experts are not read; merge it in the library") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a file of each type that does not fit is said with its name and what to do") {
