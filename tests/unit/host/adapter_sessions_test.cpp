@@ -437,6 +437,15 @@ TEST_CASE("behind a final merge the weights of model.load may be loaded again") 
     refused();
     host::check(call(run.session(), whole.c_str()));
     save(run, "poems", folder / ("poems" + std::to_string(n++)));
+    // A write while adapters are merged for a while: model.load gave what was there before.
+    const Run other(experiment(kPoems, load));
+    other.losses(2);
+    host::check(plait_session_merge(other.session(), 0));
+    host::check(plait_session_write(other.session(), "model.linear1.weight", weight.data(),
+                                    weight.size() * sizeof(float)));
+    host::check(plait_session_unmerge(other.session()));
+    host::check(call(other.session(), whole.c_str()));
+    save(other, "poems", folder / ("poems" + std::to_string(n++)));
   }
 }
 
