@@ -147,6 +147,7 @@ void check_cover(const TensorMap& map, PartsOfTensors& used,
 void Weights::apply(const TensorMap& map, const std::string& from, const std::string& path) {
   const Places stored = std::move(tensors_);
   tensors_.clear();
+  mapped_ = true;
   std::map<std::string, std::span<const int64_t>> shapes;
   for (const auto& [tensor, at] : stored) shapes[tensor] = at.entry->shape;
   PartsOfTensors used;

@@ -50,6 +50,7 @@ class Weights {
   std::vector<std::string> names() const;
   std::vector<const SafetensorsFile*> open_files() const;
   uint64_t bytes() const;  // of all tensors of the files
+  bool is_mapped() const { return mapped_; }  // by a map of tensors
 
  private:
   void read_json(FileSystem& files, const std::string& path);
@@ -60,6 +61,7 @@ class Weights {
                         const std::string& from, const std::string& path);
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   Places tensors_;
+  bool mapped_ = false;
 };
 
 // Whether a path that can be loaded is that of a checkpoint, and not of files of weights.

@@ -145,6 +145,13 @@ void AdapterFiles::check_all_read(const config::ModelConfig& model, const std::s
   for (const std::string& name : names()) {
     const std::string full = starts_with(name, front) ? name : front + name;
     const size_t at = full.rfind(part);
+    if (const plan::Parameter* own = c_.plan.parameter(full);
+        own && own->adapter.empty() && weights_ && weights_->is_mapped())
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[session] '" + source_.path + "' has '" + printable(name) +
+               "' of the model itself, which was trained beside adapter '" + there +
+               "', and an adapter is exchanged alone; import it (plait import) and start a run "
+               "from that experiment");
     if (at == std::string::npos || c_.plan.parameter(full)) continue;
     const std::string ours = as_named(full, there, adapter);
     if (!c_.plan.parameter(ours))

@@ -111,7 +111,9 @@ void Parameters::load_weights(const WeightSource& from) {
     bases_.read(from.model, c_.files.real_path(from.path),
                 checkpoint::hash_of_files(weights, from.model.load_names));
   Conversions conversions;
-  for (const auto& [p, name] : tensors_of(from, c_.plan, weights.names(), {}, log_, initial_)) {
+  WeightSource given = from;
+  given.beside = from.adapter && weights.is_mapped();
+  for (const auto& [p, name] : tensors_of(given, c_.plan, weights.names(), {}, log_, initial_)) {
     if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
     const checkpoint::Weights::Place place = weights.find(name);
     load_tensor(*p, place, from);

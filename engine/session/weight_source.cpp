@@ -63,7 +63,10 @@ class Assignment {
   std::vector<GivenTensor> run(Log* log, std::vector<std::string>& initial) {
     check_rules();
     for (const plan::Parameter& p : plan_.parameters)
-      if (source_.gives(p)) assign(p);
+      if (source_.gives(p))
+        assign(p);
+      else if (is_beside(p))
+        take_beside(p);
     if (!missing_.empty()) fail_missing();
     for (const auto& [adapter, parameters] : without_)
       if (there_.contains(adapter)) fail_part(adapter, parameters);
@@ -92,6 +95,21 @@ class Assignment {
     } else {
       missing_.push_back(&p);
     }
+  }
+
+  // A map of an adapter names parameters of the model itself that were trained with it.
+  bool is_beside(const plan::Parameter& p) const {
+    if (!source_.beside || p.model != source_.model.name || !p.adapter.empty()) return false;
+    const Names wanted = source_.names(p);
+    return std::any_of(wanted.begin(), wanted.end(),
+                       [&](const std::string& one) { return known_.contains(one); });
+  }
+  void take_beside(const plan::Parameter& p) {
+    if (p.frozen)
+      fail_config(where() + "has '" + printable(p.name) +
+                  "', which was trained beside the adapter and is frozen here; name it in " +
+                  source_.model.path + ".train");
+    assign(p);
   }
 
   std::string where() const { return "[session] '" + source_.path + "' (" + source_.key + ") "; }

@@ -15,6 +15,8 @@ struct WeightSource {
   const config::ModelConfig& model;
   const config::AdapterConfig* adapter;  // NULL: for the model and adapters without their own
   std::string key, path;                 // "model.load", and its value
+  // Of an adapter: it gives the model's own trained parameters that it has, too.
+  bool beside = false;
 
   bool gives(const plan::Parameter& p) const;
   // That the parameter may have there, the likeliest first.
