@@ -3,11 +3,12 @@
     python check_peft.py PLAIT [--models N] [--seed S]        needs requirements_peft.txt
 
 Each model and its family are drawn as by check_hf.py, and an adapter (LoRA with ranks and factors
-by pattern, rank-stabilised or not, on products, the embedding and the head; DoRA; IA3; VeRA; or
-prompt and prefix tuning) is drawn and saved by the library. plait imports both: all logits must be
+by pattern, rank-stabilised or not, on products, the embedding and the head, beside biases and whole
+modules that learn as well; DoRA; AdaLoRA, some ranks of which have gone; IA3; VeRA; or prompt and
+prefix tuning) is drawn and saved by the library. plait imports both: all logits must be
 the library's in float64 to 1e-4, or to four times its own error in f32, if that is greater. Both
-train the adapter for 20 steps of AdamW on the same tokens, unless it changes a module that joins
-several parameters: in f32 each loss must be the library's in float64 to 1e-5, likewise. plait
+train the adapter for 20 steps of AdamW on the same tokens, unless it is AdaLoRA or changes a module
+that joins several parameters: in f32 each loss must be the library's in float64 to 1e-5, likewise. plait
 exports it, and one of its own on q and v, LoRA, PiSSA or VeRA: the library loads each with nothing
 missing and nothing unexpected, and its logits must equal plait's likewise, to 1e-5 of the
 largest one.
@@ -25,7 +26,7 @@ import warnings
 import torch
 import transformers
 from check_hf import FAMILIES, LOGITS, OF_EXPERTS, T, batch_of, config_of, load, model_of, run
-from peft import (IA3Config, LoraConfig, PeftModel, PrefixTuningConfig, PromptTuningConfig,
+from peft import (AdaLoraConfig, IA3Config, LoraConfig, PeftModel, PrefixTuningConfig, PromptTuningConfig,
                   VeraConfig, get_peft_model)
 from plait_abi import Plait
 
@@ -68,6 +69,13 @@ def adapter_of(family, r, tied):
         virtual = dict(task_type="CAUSAL_LM", num_virtual_tokens=r.choice([1, 4]))
         prefix = family == "gpt2" and r.random() < 0.5
         return (PrefixTuningConfig if prefix else PromptTuningConfig)(**virtual)
+    if kind < 0.7:
+        return AdaLoraConfig(target_modules=chosen,
+                             init_r=r.choice([2, 5]),
+                             target_r=2,
+                             lora_alpha=r.choice([3, 8]),
+                             total_step=2 * STEPS,
+                             **common)
     patterned = r.choice(chosen)
     # A tied head would be changed with the embedding that it shares.
     more = r.choice([[], ["wte" if family == "gpt2" else "embed_tokens"],
@@ -77,6 +85,11 @@ def adapter_of(family, r, tied):
                       lora_alpha=r.choice([1, 3, 8]),
                       use_rslora=r.random() < 0.5,
                       use_dora=not more and r.random() < 0.5,
+                      bias=r.choice(["none", "lora_only", "all"]),
+                      modules_to_save=r.choice([
+                          None, ["ln_f" if family == "gpt2" else "model.norm"] +
+                          ([] if tied or "lm_head" in more else ["lm_head"])
+                      ]),
                       lora_dropout=r.choice([0.0, 0.1]),
                       rank_pattern=r.choice([{}, {
                           patterned: 3
@@ -90,10 +103,25 @@ def adapter_of(family, r, tied):
 def drawn(model, seed):
     generator = torch.Generator().manual_seed(seed)
     for name, p in sorted(model.named_parameters()):
-        if p.requires_grad:
+        if p.requires_grad and "ranknum" not in name:
             value = 0.2 * torch.randn(p.shape, generator=generator)
+            own = "lora_" not in name and "vera_" not in name and "prompt" not in name
             p.data.copy_(value + 1 if "ia3" in name or "lambda_d" in name else p.data *
-                         (1 + value) if "magnitude" in name else value)
+                         (1 + value) if "magnitude" in name else p.data + value if own else value)
+    return model
+
+
+def pruned(model, r):
+    """Some values of AdaLoRA are 0, and rank_pattern says which, as behind the library's choice."""
+    config = model.peft_config["default"]
+    config.rank_pattern = {}
+    for name, e in model.base_model.model.named_parameters():
+        if "lora_E" in name:
+            left = [r.random() < 0.7 for _ in range(len(e))]
+            e.data[[not one for one in left]] = 0
+            config.rank_pattern[name] = left
+    if not any(map(any, config.rank_pattern.values())):
+        config.rank_pattern = None
     return model
 
 
@@ -129,7 +157,7 @@ def trained(plait, experiment, name, ids, folder):
         "~optimizer", "optimizer.type=adamw", f"optimizer.learning_rate={ADAMW['lr']}",
         f"optimizer.beta1={ADAMW['betas'][0]}", f"optimizer.beta2={ADAMW['betas'][1]}",
         f"optimizer.eps={ADAMW['eps']}", f"optimizer.weight_decay={ADAMW['weight_decay']}",
-        "run.log_every=1", "checkpoint.save=trained", "run.out=runs", f"run.name={name}",
+        "run.log_every=1", "checkpoint.save=" + ("all" if "train = [" in text else "trained"), "run.out=runs", f"run.name={name}",
         *(f"model.adapters[{i}].dropout=0.0" for i in range(n) if "dropout = " in text))
     path, = (folder / "runs" / name).iterdir()
     lines = map(json.loads, (path / "metrics.ndjson").read_text().splitlines())
@@ -158,8 +186,11 @@ def check_export(plait, abi, experiment, path, name, ids, shape, folder):
     """Exports a run; the largest error beside the library."""
     run(folder, plait, "export", "peft", path, f"{name}-out")
     n = experiment.read_text().count("[[model.adapters]]")
-    ours = predicted(abi, experiment, folder, ids, shape,
-                     *(f"model.adapters[{i}].load={path}" for i in range(n)))
+    # What learned of the base itself is in the checkpoint of all.
+    own = "train = [" in experiment.read_text()
+    loads = [f"model.load={path}"] if own else []
+    loads += [f"model.adapters[{i}].load=" + ('""' if own else str(path)) for i in range(n)]
+    ours = predicted(abi, experiment, folder, ids, shape, *loads)
     base = load(folder / "model")
     with warnings.catch_warnings():  # of keys that are missing
         warnings.filterwarnings("error", message=".*(missing|unexpected).*")
@@ -187,6 +218,8 @@ def check(plait, abi, family, seed, folder):
         "path=alphabet.txt", "--out", "train")
     adapter = adapter_of(family, r, config.tie_word_embeddings)
     theirs = drawn(get_peft_model(model_of(config, seed), adapter), seed + 1).eval()
+    if isinstance(adapter, AdaLoraConfig) and r.random() < 0.7:
+        pruned(theirs, r)
     theirs.save_pretrained(folder / "adapter")
     run(folder, plait, "import", "hf", "model", "in")
     run(folder, plait, "import", "peft", "adapter", "ad", "--option", "base=in")
@@ -207,8 +240,8 @@ def check(plait, abi, family, seed, folder):
         at, losses = trained(plait, folder / path, name, ids, folder)
         # Labels of placeholders count for plait alone; parts of a joined module share a factor in
         # the library, and learn one each in plait.
-        joined = not isinstance(adapter, IA3Config) and not virtual and JOINED & set(
-            adapter.target_modules)
+        joined = isinstance(adapter, AdaLoraConfig) or not isinstance(adapter, IA3Config) and not virtual and JOINED & set(
+                adapter.target_modules)
         # After some steps a rounded router chooses another expert where two are as likely.
         if name == "trained" and not virtual and not joined and family not in OF_EXPERTS:
             steps = check_steps(trainable, losses, ids)

@@ -17,8 +17,8 @@ import tempfile
 
 import torch
 from golden_families import batch, model_of
-from peft import (IA3Config, LoraConfig, PrefixTuningConfig, PromptTuningConfig, VeraConfig,
-                  get_peft_model)
+from peft import (AdaLoraConfig, IA3Config, LoraConfig, PrefixTuningConfig, PromptTuningConfig,
+                  VeraConfig, get_peft_model)
 from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
@@ -61,6 +61,45 @@ CASES = {
     # Of the attention of a model with experts.
     "mixtral_lora":
     LoraConfig(target_modules=["q_proj", "v_proj", "o_proj"], r=2, lora_alpha=5),
+    # Biases of the base learn as well: those of the changed modules, or all, norms included.
+    "gpt2_biases":
+    LoraConfig(target_modules=["c_attn", "mlp.c_fc"], r=2, fan_in_fan_out=True, bias="lora_only"),
+    "gpt2_allbiases":
+    LoraConfig(target_modules=["c_attn", "mlp.c_fc"], r=2, fan_in_fan_out=True, bias="all"),
+    # Whole modules learn as well: the head, and all norms, whose paths end in "norm".
+    "llama_saved":
+    LoraConfig(target_modules=["q_proj", "down_proj"], r=2, modules_to_save=["lm_head", "norm"]),
+    "gpt2_saved":
+    LoraConfig(target_modules=["mlp.c_fc"],
+               r=2,
+               fan_in_fan_out=True,
+               bias="lora_only",
+               modules_to_save=["0.attn.c_attn", "ln_f"]),
+    # Before ranks have gone, and behind that: those in RANKS are left.
+    "llama_adalora":
+    AdaLoraConfig(target_modules=["q_proj", "down_proj"],
+                  init_r=4,
+                  target_r=2,
+                  lora_alpha=6,
+                  tinit=3,
+                  tfinal=5,
+                  deltaT=2,
+                  beta1=0.8,
+                  orth_reg_weight=0.25,
+                  total_step=40),
+    "llama_pruned":
+    AdaLoraConfig(target_modules=["q_proj", "v_proj", "down_proj"],
+                  init_r=4,
+                  target_r=2,
+                  lora_alpha=6,
+                  total_step=40),
+    "gpt2_adalora":
+    AdaLoraConfig(target_modules=["c_attn", "mlp.c_proj"],
+                  init_r=3,
+                  target_r=2,
+                  lora_dropout=0.1,
+                  fan_in_fan_out=True,
+                  total_step=40),
     "gpt2_prompt":
     PromptTuningConfig(num_virtual_tokens=4),
     "gpt2_prefix":
@@ -79,6 +118,22 @@ CASES = {
 }
 
 
+# Which of the first ranks of a module are left: what its path ends in, and their numbers.
+RANKS = {"0.self_attn.q_proj": [0, 2], "1.self_attn.q_proj": [3], "1.self_attn.v_proj": []}
+
+
+def prune(model, config):
+    """As the library's allocator leaves a model: values are 0, and rank_pattern says which."""
+    config.rank_pattern = {}
+    for name, e in model.base_model.model.named_parameters():
+        if "lora_E" not in name:
+            continue
+        left = next((ids for end, ids in RANKS.items() if end in name), range(len(e)))
+        mask = [i in left for i in range(len(e))]
+        e.data[[not one for one in mask]] = 0
+        config.rank_pattern[name] = mask
+
+
 def adapted(name):
     """The library's model in float64; the adapter's values are exact in f32."""
     base, _ = model_of(name.split("_")[0])
@@ -87,10 +142,13 @@ def adapted(name):
     model = get_peft_model(base, config).eval()
     generator = torch.Generator().manual_seed(4321)
     for own, p in sorted(model.named_parameters()):
-        if p.requires_grad:
+        if p.requires_grad and "ranknum" not in own:
             drawn = 0.2 * torch.randn(p.shape, generator=generator)
-            p.data.copy_(drawn + 1 if "ia3" in own or "vera_lambda" in own else
-                         p.data * (1 + drawn) if "magnitude" in own else drawn)
+            p.data.copy_(drawn + 1 if "ia3" in own or "vera_lambda" in own else p.data *
+                         (1 + drawn) if "magnitude" in own else p.data + drawn if "lora_" not in
+                         own and "prompt" not in own else drawn)
+    if "pruned" in name:
+        prune(model, model.peft_config["default"])
     return model
 
 

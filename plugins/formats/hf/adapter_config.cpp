@@ -30,34 +30,33 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-void check_computed(const JsonPlace& config) {
+void check_computed(const JsonPlace& config, std::span<const char* const> own) {
   for (const char* key : kComputed) {
+    if (holds(own, key)) continue;
     const nlohmann::json& value = config[key].value();
     const bool off = value.is_null() || value == false ||
                      ((value.is_array() || value.is_object()) && value.empty());
     if (off) continue;
     const bool trains = std::string_view(key) == "modules_to_save";
     config[key].bad(
-        trains ? "modules of the base were trained as well, which no adapter here holds, expected "
-                 "none; merge the adapter in the library (merge_and_unload) and import the model "
-                 "that it saves"
-               : "this is not computed by any adapter here; expected none or false",
+        trains
+            ? "modules of the base were trained as well, which is read beside adapters of single "
+              "modules alone, expected none; train them beside LoRA, or without them"
+            : "this is not computed by any adapter here; expected none or false",
         PLAIT_ERR_UNIMPLEMENTED);
   }
-  if (const JsonPlace bias = config["bias"]; bias.text("none") != "none")
-    bias.bad(
-        "found '" + kit::printable(bias.text()) +
-            "': biases of the base were trained as well, which no adapter here holds, expected "
-            "none; merge the adapter in the library (merge_and_unload) and import the model "
-            "that it saves",
-        PLAIT_ERR_UNIMPLEMENTED);
+  if (const JsonPlace bias = config["bias"]; !holds(own, "bias") && bias.text("none") != "none")
+    bias.bad("found '" + kit::printable(bias.text()) +
+                 "': biases of the base were trained as well, which this type does not have, "
+                 "expected none",
+             PLAIT_ERR_UNIMPLEMENTED);
 }
 
 }  // namespace
 
 void check_config(const std::string& folder, const JsonPlace& config,
                   std::span<const char* const> own, const FormatOutput& out) {
-  check_computed(config);
+  check_computed(config, own);
   std::string unknown;
   for (const auto& [key, value] : config.object().items())
     if (!holds(kCommon, key) && !holds(kComputed, key) && !holds(own, key) && key != "bias")

@@ -6,6 +6,7 @@
 
 #include "plugins/formats/hf/adapter_config.hpp"
 #include "plugins/formats/hf/modules.hpp"
+#include "plugins/formats/hf/own_parameters.hpp"
 #include "plugins/formats/hf/places.hpp"
 #include "plugins/formats/hf/toml_text.hpp"
 
@@ -18,7 +19,7 @@ using Shape = std::vector<int64_t>;
 constexpr char kMagnitude[] = ".lora_magnitude_vector";
 constexpr char kVeraA[] = "base_model.vera_A", kVeraB[] = "base_model.vera_B";
 
-enum class Method { kLora, kDora, kIa3, kVera };
+enum class Method { kLora, kDora, kIa3, kVera, kAdalora };
 
 // What files of a type of the library have.
 struct Type {
@@ -26,31 +27,91 @@ struct Type {
   std::span<const char* const> keys;          // of adapter_config.json, beside what all types have
   std::span<const std::string_view> ends;     // of names of tensors, behind the module's path
   std::span<const std::string_view> tensors;  // of no module
+  const char* biases = "";                    // the word of `bias` for those of changed modules
 };
 
-constexpr const char* kLoraKeys[] = {
-    "target_modules",     "exclude_modules",   "r",
-    "lora_alpha",         "lora_dropout",      "fan_in_fan_out",
-    "use_rslora",         "use_dora",          "rank_pattern",
-    "alpha_pattern",      "init_lora_weights", "layers_to_transform",
-    "layers_pattern",     "megatron_config",   "megatron_core",
-    "loftq_config",       "eva_config",        "corda_config",
-    "lora_ga_config",     "runtime_config",    "qalora_group_size",
-    "ensure_weight_tying"};
-constexpr const char* kIa3Keys[] = {"target_modules", "exclude_modules", "feedforward_modules",
-                                    "fan_in_fan_out", "init_ia3_weights"};
-constexpr const char* kVeraKeys[] = {"target_modules",      "exclude_modules", "r",
-                                     "projection_prng_key", "save_projection", "vera_dropout",
-                                     "d_initial",           "fan_in_fan_out",  "init_weights",
-                                     "layers_to_transform", "layers_pattern"};
+constexpr const char* kLoraKeys[] = {"bias",
+                                     "modules_to_save",
+                                     "target_modules",
+                                     "exclude_modules",
+                                     "r",
+                                     "lora_alpha",
+                                     "lora_dropout",
+                                     "fan_in_fan_out",
+                                     "use_rslora",
+                                     "use_dora",
+                                     "rank_pattern",
+                                     "alpha_pattern",
+                                     "init_lora_weights",
+                                     "layers_to_transform",
+                                     "layers_pattern",
+                                     "megatron_config",
+                                     "megatron_core",
+                                     "loftq_config",
+                                     "eva_config",
+                                     "corda_config",
+                                     "lora_ga_config",
+                                     "runtime_config",
+                                     "qalora_group_size",
+                                     "ensure_weight_tying"};
+constexpr const char* kAdaloraKeys[] = {"bias",
+                                        "modules_to_save",
+                                        "target_modules",
+                                        "exclude_modules",
+                                        "init_r",
+                                        "target_r",
+                                        "tinit",
+                                        "tfinal",
+                                        "deltaT",
+                                        "beta1",
+                                        "beta2",
+                                        "orth_reg_weight",
+                                        "total_step",
+                                        "rank_pattern",
+                                        "lora_alpha",
+                                        "lora_dropout",
+                                        "fan_in_fan_out",
+                                        "r",
+                                        "use_rslora",
+                                        "use_dora",
+                                        "init_lora_weights",
+                                        "alpha_pattern",
+                                        "layers_pattern",
+                                        "layers_to_transform",
+                                        "megatron_config",
+                                        "megatron_core",
+                                        "loftq_config",
+                                        "eva_config",
+                                        "corda_config",
+                                        "lora_ga_config",
+                                        "runtime_config",
+                                        "qalora_group_size",
+                                        "ensure_weight_tying"};
+constexpr const char* kIa3Keys[] = {"modules_to_save",     "target_modules", "exclude_modules",
+                                    "feedforward_modules", "fan_in_fan_out", "init_ia3_weights"};
+constexpr const char* kVeraKeys[] = {"bias",
+                                     "modules_to_save",
+                                     "target_modules",
+                                     "exclude_modules",
+                                     "r",
+                                     "projection_prng_key",
+                                     "save_projection",
+                                     "vera_dropout",
+                                     "d_initial",
+                                     "fan_in_fan_out",
+                                     "init_weights",
+                                     "layers_to_transform",
+                                     "layers_pattern"};
 constexpr std::string_view kLoraEnds[] = {".lora_A.weight", ".lora_B.weight", ".lora_embedding_A",
                                           ".lora_embedding_B", kMagnitude};
+constexpr std::string_view kAdaloraEnds[] = {".lora_A", ".lora_B", ".lora_E", ".ranknum"};
 constexpr std::string_view kIa3Ends[] = {".ia3_l"};
 constexpr std::string_view kVeraEnds[] = {".vera_lambda_d", ".vera_lambda_b"};
 constexpr std::string_view kVeraTensors[] = {kVeraA, kVeraB};
-constexpr Type kTypes[] = {{"LORA", "LoRA", kLoraKeys, kLoraEnds, {}},
+constexpr Type kTypes[] = {{"LORA", "LoRA", kLoraKeys, kLoraEnds, {}, "lora_only"},
+                           {"ADALORA", "AdaLoRA", kAdaloraKeys, kAdaloraEnds, {}, "lora_only"},
                            {"IA3", "IA3", kIa3Keys, kIa3Ends, {}},
-                           {"VERA", "VeRA", kVeraKeys, kVeraEnds, kVeraTensors}};
+                           {"VERA", "VeRA", kVeraKeys, kVeraEnds, kVeraTensors, "vera_only"}};
 
 const Type& type_of(const JsonPlace& config) {
   for (const Type& type : kTypes)
@@ -86,11 +147,14 @@ class AdapterReader {
         base_(base),
         modules_(modules_of(base)),
         out_(out),
-        type_(type_of(config)) {
-    method_ = type_.peft_type == std::string_view("IA3")    ? Method::kIa3
-              : type_.peft_type == std::string_view("VERA") ? Method::kVera
-              : config["use_dora"].flag(false)              ? Method::kDora
-                                                            : Method::kLora;
+        type_(type_of(config)),
+        own_(folder, config, base, base_name_, type_.biases, out) {
+    const std::string_view type = type_.peft_type;
+    method_ = type == "IA3"                    ? Method::kIa3
+              : type == "VERA"                 ? Method::kVera
+              : type == "ADALORA"              ? Method::kAdalora
+              : config["use_dora"].flag(false) ? Method::kDora
+                                               : Method::kLora;
     name_ = name.empty() ? plait_type() : name;
     check_config(folder, config, type_.keys, out);
     check_start();
@@ -106,15 +170,20 @@ class AdapterReader {
         read_ia3(path, found);
       else if (method_ == Method::kVera)
         read_vera(path, found);
+      else if (method_ == Method::kAdalora)
+        read_adalora(path, found);
       else
         read_lora(path, found);
     }
     if (groups_.empty()) bad("it has no tensors of an adapter");
   }
 
+  // As patterns of `train`.
+  std::vector<std::string> trained() const { return patterns(own_.trained()); }
   std::string entries() const {
     if (lora()) return lora_entry();
     if (method_ == Method::kVera) return vera_entry();
+    if (method_ == Method::kAdalora) return adalora_entries();
     std::string text;
     for (size_t i = 0; i < groups_.size(); ++i)
       text += entry_head("ia3", entry_name(i), patterns(groups_[i].parameters)) +
@@ -129,7 +198,7 @@ class AdapterReader {
   bool lora() const { return method_ == Method::kLora || method_ == Method::kDora; }
   bool dora() const { return method_ == Method::kDora; }
   const char* plait_type() const {
-    constexpr const char* kNames[] = {"lora", "dora", "ia3", "vera"};
+    constexpr const char* kNames[] = {"lora", "dora", "ia3", "vera", "adalora"};
     return kNames[static_cast<int>(method_)];
   }
   const char* dropout_key() const {
@@ -141,9 +210,7 @@ class AdapterReader {
   }
   static constexpr char kLoad[] = "load = \"weights.map.json\"\n";
   static std::string listed(const std::vector<std::string>& texts) {
-    std::string list;
-    for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + toml_string(text);
-    return "[" + list + "]\n";
+    return toml_strings(texts) + "\n";
   }
   static std::string entry_head(const std::string& type, const std::string& name,
                                 const std::vector<std::string>& match) {
@@ -180,6 +247,34 @@ class AdapterReader {
            "rank = " + std::to_string(groups_[0].entry.rank) + "\n" + dropout() + kLoad;
   }
 
+  // One entry for each rank that is left: entries of one name are one adapter. Where ranks have gone
+  // already, the others stay.
+  std::string adalora_entries() const {
+    const bool chosen = !config_["rank_pattern"].null();
+    const auto whole = [&](const char* key, int64_t otherwise) {
+      const JsonPlace at = config_[key];
+      return std::to_string(at.null() ? otherwise : at.whole(0, INT32_MAX));
+    };
+    const auto real = [&](const char* key, double otherwise) {
+      return digits(config_[key].null() ? otherwise : config_[key].number());
+    };
+    std::string text;
+    for (const Group& group : groups_) {
+      const JsonPlace target = config_["target_r"];
+      const int64_t most = target.null() ? 8 : target.whole(1, INT32_MAX);
+      text += entry_head("adalora", name_, patterns(group.parameters)) +
+              "init_rank = " + std::to_string(group.entry.rank) + "\ntarget_rank = " +
+              std::to_string(chosen ? group.entry.rank : std::min(most, group.entry.rank)) +
+              "\nalpha = " + digits(group.entry.alpha) + "\n" + dropout() +
+              "tinit = " + (chosen ? "0" : whole("tinit", 0)) +
+              "\ntfinal = " + (chosen ? "0" : whole("tfinal", 0)) +
+              "\ndelta_t = " + whole("deltaT", 1) + "\nbeta1 = " + real("beta1", 0.85) +
+              "\nbeta2 = " + real("beta2", 0.85) +
+              "\north_reg_weight = " + real("orth_reg_weight", 0.5) + "\n" + kLoad;
+    }
+    return text;
+  }
+
   std::string entry_name(size_t i) const { return i == 0 ? name_ : name_ + std::to_string(i + 1); }
 
   void check_dropout() const {
@@ -208,7 +303,7 @@ class AdapterReader {
         shared_[entry.name] = entry.shape;
         continue;
       }
-      if (is_copy_of_base(entry)) continue;
+      if (is_copy_of_base(entry) || own_.take(entry)) continue;
       const auto end =
           std::find_if(type_.ends.begin(), type_.ends.end(),
                        [&](std::string_view one) { return entry.name.ends_with(one); });
@@ -307,6 +402,65 @@ class AdapterReader {
         out_.place(own + ".magnitude", base + kMagnitude, false, all ? 0 : part.row,
                    all ? 0 : part.n_rows);
     }
+  }
+
+  // b·diag(e)·a, times alpha / (init_r + 1e-5), also where ranks have gone; here the last rank of
+  // an entry is that of its parameters.
+  void read_adalora(const std::string& path, const Found& found) {
+    const Module& module = module_of(path);
+    if (module.table)
+      bad("it changes the table '" + kit::printable(path) +
+              "' with AdaLoRA, which changes products",
+          PLAIT_ERR_UNIMPLEMENTED);
+    const Shape& a = tensor(path, found, ".lora_A");
+    const int64_t rank = a.size() == 2 ? a[0] : -1;
+    if (rank < 0) bad("the tensor '" + kit::printable(path + ".lora_A") + "' is " + text_of(a));
+    check(path, ".lora_A", a, {rank, module.in});
+    check(path, ".lora_B", tensor(path, found, ".lora_B"), {module.out, rank});
+    check(path, ".lora_E", tensor(path, found, ".lora_E"), {rank, 1});
+    const std::string base = kAdapterPrefix + path;
+    if (found.tensors.contains(".ranknum")) out_.ignore(base + ".ranknum");
+    const JsonPlace init_r = config_["init_r"];
+    const int64_t at_first = init_r.null() ? 12 : init_r.whole(1, INT32_MAX);
+    check_adalora_rank(path, rank, at_first);
+    if (rank == 0) {
+      for (const char* end : {".lora_A", ".lora_B", ".lora_E"}) out_.ignore(base + end);
+      return;
+    }
+    const JsonPlace alpha = config_["lora_alpha"];
+    const double given = alpha.null() ? 8 : alpha.number();
+    const double scale =
+        (given > 0 ? given : static_cast<double>(rank)) / (static_cast<double>(at_first) + 1e-5);
+    const std::string name = take(
+        {rank, rank == at_first && given > 0 ? given : scale * (static_cast<double>(rank) + 1e-5),
+         ""},
+        module);
+    for (const ModulePart& part : module.parts) {
+      const std::string own = part.parameter + "." + name, e = own + ".e", of_e = base + ".lora_E";
+      const bool all = module.parts.size() == 1;
+      out_.place(own + ".a", base + ".lora_A");
+      out_.place({e.c_str(), of_e.c_str(), 0, 0, PLAIT_PLACE_COLUMN, 0});
+      out_.place(own + ".b", base + ".lora_B", false, all ? 0 : part.row, all ? 0 : part.n_rows);
+    }
+  }
+  // rank_pattern says of each of the first ranks whether it is left.
+  void check_adalora_rank(const std::string& path, int64_t rank, int64_t at_first) const {
+    const JsonPlace patterns = config_["rank_pattern"];
+    int64_t expected = at_first;
+    if (!patterns.null()) patterns.object();
+    if (const JsonPlace left = patterns.null() ? patterns : patterns[path + ".lora_E"];
+        !left.null()) {
+      expected = 0;
+      for (size_t i = 0; i < left.size(); ++i) expected += left[i].flag(false);
+      if (static_cast<int64_t>(left.size()) != at_first)
+        left.bad("it has " + std::to_string(left.size()) + " values, expected init_r, " +
+                 std::to_string(at_first));
+    }
+    if (rank != expected)
+      config_[patterns.null() ? "init_r" : "rank_pattern"].bad(
+          "the rank of '" + kit::printable(path) + "' is " + std::to_string(expected) + ", and " +
+          kAdapterWeights + " has it with " + std::to_string(rank) +
+          "; take both files from one save_pretrained()");
   }
 
   void read_ia3(const std::string& path, const Found& found) {
@@ -444,6 +598,7 @@ class AdapterReader {
   const Modules modules_;
   const FormatOutput& out_;
   const Type& type_;
+  OwnParametersReader own_;
   Method method_ = Method::kLora;
   std::string name_;
   std::map<std::string, Shape> shared_;  // tensors of no module
@@ -456,9 +611,10 @@ class AdapterReader {
 
 std::string read_modules(const std::string& folder, const JsonPlace& config, const Model& base,
                          const std::string& base_name, const std::string& name,
-                         const FormatOutput& out) {
+                         const FormatOutput& out, std::vector<std::string>& train) {
   AdapterReader reader(folder, config, base, base_name, name, out);
   reader.read();
+  train = reader.trained();
   return reader.entries();
 }
 

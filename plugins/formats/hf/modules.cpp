@@ -10,36 +10,6 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 
-// Takes the places that write_places() gives.
-struct Collector {
-  Modules modules;
-
-  void shape(const std::string& tensor, const std::vector<int64_t>& shape) {
-    if (tensor.ends_with(kWeight) && shape.size() == 2)
-      modules[tensor.substr(0, tensor.size() - kWeight.size())] = {shape[0], shape[1], false,
-                                                                   false,    {},       ""};
-  }
-  void slices(const plait_tensor_slices& slices) {
-    for (uint64_t i = 0; i < slices.n_tensors; ++i)
-      if (const std::string_view tensor = slices.tensors[i]; tensor.ends_with(kWeight))
-        if (const auto at = modules.find(tensor.substr(0, tensor.size() - kWeight.size()));
-            at != modules.end())
-          at->second.slice_of = slices.parameter;
-  }
-  void place(const plait_tensor_place& place) {
-    const std::string tensor = place.tensor;
-    if (!tensor.ends_with(kWeight)) return;
-    const auto at = modules.find(tensor.substr(0, tensor.size() - kWeight.size()));
-    if (at == modules.end()) return;
-    Module& m = at->second;
-    if (place.flags & PLAIT_PLACE_TRANSPOSED && !m.in_out) {
-      m.in_out = true;
-      std::swap(m.in, m.out);
-    }
-    m.parts.push_back({place.parameter, place.row, place.n_rows ? place.n_rows : m.out});
-  }
-};
-
 bool ends_in(std::string_view path, std::string_view name) {
   return path == name || (path.size() > name.size() && path.ends_with(name) &&
                           path[path.size() - name.size() - 1] == '.');
@@ -47,30 +17,46 @@ bool ends_in(std::string_view path, std::string_view name) {
 
 }  // namespace
 
-Modules modules_of(const Model& model) {
-  Collector collector;
+BaseTensors tensors_of(const Model& model) {
+  BaseTensors tensors;
   plait_format_output out{};
   out.struct_size = sizeof out;
-  out.user = &collector;
+  out.user = &tensors;
   out.place = [](void* user, const plait_tensor_place* place) -> uint32_t {
-    static_cast<Collector*>(user)->place(*place);
+    (*static_cast<BaseTensors*>(user))[place->tensor].parts.push_back(
+        {place->parameter, place->row, place->n_rows, place->flags});
     return 0;
   };
   out.slices = [](void* user, const plait_tensor_slices* slices) -> uint32_t {
-    static_cast<Collector*>(user)->slices(*slices);
+    for (uint64_t i = 0; i < slices->n_tensors; ++i)
+      (*static_cast<BaseTensors*>(user))[slices->tensors[i]].slice_of = slices->parameter;
     return 0;
   };
   write_places(model, usual_prefix(*model.family), FormatOutput(&out),
                [&](const std::string& tensor, const std::vector<int64_t>& shape) {
-                 collector.shape(tensor, shape);
+                 tensors[tensor].shape = shape;
                });
-  for (auto& [path, module] : collector.modules)
+  return tensors;
+}
+
+Modules modules_of(const Model& model) {
+  Modules modules;
+  for (const auto& [tensor, base] : tensors_of(model)) {
+    if (!tensor.ends_with(kWeight) || base.shape.size() != 2) continue;
+    Module& m = modules[tensor.substr(0, tensor.size() - kWeight.size())];
+    m = {base.shape[0], base.shape[1], false, false, {}, base.slice_of};
+    m.in_out = !base.parts.empty() && (base.parts[0].flags & PLAIT_PLACE_TRANSPOSED) != 0;
+    if (m.in_out) std::swap(m.in, m.out);
+    for (const BasePart& part : base.parts)
+      m.parts.push_back({part.parameter, part.row, part.n_rows ? part.n_rows : m.out});
+  }
+  for (auto& [path, module] : modules)
     for (const ModulePart& part : module.parts)
       module.table = part.parameter == "embed.weight" || part.parameter == "positions.weight";
   if (model.tied)
-    collector.modules["lm_head"] = {
+    modules["lm_head"] = {
         model.vocabulary, model.width, false, false, {{"head.weight", 0, model.vocabulary}}, ""};
-  return std::move(collector.modules);
+  return modules;
 }
 
 std::vector<std::string> short_names(const Modules& all, const std::vector<std::string>& chosen) {

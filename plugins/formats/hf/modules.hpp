@@ -28,6 +28,21 @@ struct Module {
 using Modules = std::map<std::string, Module, std::less<>>;
 Modules modules_of(const Model& model);
 
+// A parameter in a tensor of the library: rows of it, and PLAIT_PLACE_*.
+struct BasePart {
+  std::string parameter;
+  int64_t row = 0, n_rows = 0;  // n_rows 0: all
+  uint32_t flags = 0;
+};
+struct BaseTensor {
+  std::vector<int64_t> shape;
+  std::vector<BasePart> parts;
+  std::string slice_of;  // as of a Module
+};
+// All tensors of a family by their names: "model.norm.weight".
+using BaseTensors = std::map<std::string, BaseTensor, std::less<>>;
+BaseTensors tensors_of(const Model& model);
+
 // The shortest ends of paths that name all of `chosen` and none of the others: the library takes
 // "q_proj" for every module whose path ends in ".q_proj".
 std::vector<std::string> short_names(const Modules& all, const std::vector<std::string>& chosen);

@@ -27,33 +27,35 @@ std::string head_of(const std::string& folder, const std::string& base_experimen
          "]\n\n[run]\nname = " + toml_string(name_of_folder(folder)) + "\n";
 }
 
-// The entries [[model.adapters]].
+// The entries [[model.adapters]]. train: gets the parameters of the base that learned beside them.
 std::string entries_of(const std::string& folder, const JsonPlace& config, const Model& base,
                        const std::string& base_name, const std::string& name,
-                       const FormatOutput& out) {
+                       const FormatOutput& out, std::vector<std::string>& train) {
   const std::string type = config["peft_type"].text();
   if (type == "PROMPT_TUNING") return read_prompt(folder, config, base, name, out);
   if (type == "PREFIX_TUNING") return read_prefix(folder, config, base, name, out);
-  if (type == "LORA" || type == "IA3" || type == "VERA")
-    return read_modules(folder, config, base, base_name, name, out);
+  if (type == "LORA" || type == "ADALORA" || type == "IA3" || type == "VERA")
+    return read_modules(folder, config, base, base_name, name, out, train);
   config["peft_type"].bad("unknown type '" + kit::printable(type) + "'" +
-                          "; known are IA3, LORA (DoRA too), PREFIX_TUNING, PROMPT_TUNING, VERA; "
-                          "another adapter can be merged in the library (merge_and_unload) and the "
+                          "; known are ADALORA, IA3, LORA (DoRA too), PREFIX_TUNING, "
+                          "PROMPT_TUNING, VERA; another adapter can be merged in the library "
+                          "(merge_and_unload) and the "
                           "model that it saves imported");
 }
 
 // The files beside the base's experiment, which are looked up beside the one that extends it.
-std::string paths_of(const fs::path& base, const Speech& speech) {
+std::string paths_of(const fs::path& base, const Speech& speech,
+                     const std::vector<std::string>& train) {
   const auto set = [&](const std::string& table, const char* key, const std::string& name) {
-    return is_file(base / name)
-               ? "\n" + table + key + " = " + toml_string((base / name).string()) + "\n"
-               : "";
+    return is_file(base / name) ? table + key + " = " + toml_string((base / name).string()) + "\n"
+                                : "";
   };
   // The type too: the import tries the tokenizer of this text alone.
   return (speech.file.empty() ? ""
-                              : set("[tokenizer]\ntype = " + toml_string(speech.tokenizer) + "\n",
+                              : set("\n[tokenizer]\ntype = " + toml_string(speech.tokenizer) + "\n",
                                     "path", speech.file)) +
-         set("[model]\n", "load", "weights.map.json");
+         "\n[model]\n" + set("", "load", "weights.map.json") +
+         (train.empty() ? "" : "train = " + toml_strings(train) + "\n");
 }
 
 // The folder that the base was imported to.
@@ -95,13 +97,14 @@ void read_adapter(const std::string& folder, const std::string& base, const std:
     const support::Bytes base_bytes = support::read_description(base_file);
     const nlohmann::json base_json = support::parse_json(base_file, base_bytes.span());
     const Model model = read_config(JsonPlace(base_file, base_json, ""));
-    const std::string entries = entries_of(folder, config, model, from.string(), name, out);
+    std::vector<std::string> train;
+    const std::string entries = entries_of(folder, config, model, from.string(), name, out, train);
     std::error_code ignored;
     const fs::path at = fs::canonical(from);
     const bool whole = fs::is_directory(base, ignored);
     const std::string experiment = (whole ? at / "experiment.toml" : fs::canonical(base)).string();
-    out.file("experiment.toml",
-             head_of(folder, experiment) + paths_of(at, tokenizer_in(at.string())) + entries);
+    out.file("experiment.toml", head_of(folder, experiment) +
+                                    paths_of(at, tokenizer_in(at.string()), train) + entries);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plait::hf {
 
@@ -15,6 +16,12 @@ inline std::string toml_string(std::string_view text) {
     out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out + "\"";
+}
+
+inline std::string toml_strings(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + toml_string(text);
+  return "[" + list + "]";
 }
 
 // The shortest digits that give the same number.

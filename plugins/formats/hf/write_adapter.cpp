@@ -6,6 +6,7 @@
 
 #include "kit/by_target.hpp"
 #include "plugins/formats/hf/modules.hpp"
+#include "plugins/formats/hf/own_parameters.hpp"
 #include "plugins/formats/hf/peft_files.hpp"
 #include "plugins/formats/hf/prompt_adapter.hpp"
 #include "plugins/formats/hf/read_layers.hpp"
@@ -20,6 +21,7 @@ using nlohmann::ordered_json;
   fail(PLAIT_ERR_UNIMPLEMENTED, "[format.peft] " + what);
 }
 
+constexpr char kTrain[] = "; biases of the model that `train` names are written beside these";
 constexpr char kChoose[] = "; choose one with --option adapter=NAME";
 
 // What an adapter adds to one parameter.
@@ -70,23 +72,23 @@ class AdapterWriter {
     config["task_type"] = "CAUSAL_LM";
     config["base_model_name_or_path"] = base.empty() ? ordered_json() : ordered_json(base);
     config["inference_mode"] = true;
-    if (type_ == "soft_prompt") {
-      soft_prompt(config);
-      return config;
-    }
-    if (type_ == "prefix") {
-      prefix(config);
+    if (type_ == "soft_prompt" || type_ == "prefix") {
+      refuse_trained();
+      for (const std::string& name : own_names_) out_.ignore(name);
+      type_ == "prefix" ? prefix(config) : soft_prompt(config);
       return config;
     }
     config["fan_in_fan_out"] = std::any_of(modules_.begin(), modules_.end(),
                                            [](const auto& m) { return m.second.in_out; });
-    config["modules_to_save"] = nullptr;
     if (type_ == "ia3")
       ia3(config);
     else if (type_ == "vera")
       vera(config);
+    else if (type_ == "adalora")
+      adalora(config);
     else
       lora(config);
+    own_parameters(config);
     return config;
   }
 
@@ -95,9 +97,13 @@ class AdapterWriter {
   static const char* peft_type_of(const std::string& method) {
     constexpr struct {
       const char *method, *peft_type;
-    } kTypes[] = {{"lora", "LORA"},           {"dora", "LORA"},
-                  {"pissa", "LORA"},          {"ia3", "IA3"},
-                  {"vera", "VERA"},           {"soft_prompt", "PROMPT_TUNING"},
+    } kTypes[] = {{"lora", "LORA"},
+                  {"dora", "LORA"},
+                  {"pissa", "LORA"},
+                  {"adalora", "ADALORA"},
+                  {"ia3", "IA3"},
+                  {"vera", "VERA"},
+                  {"soft_prompt", "PROMPT_TUNING"},
                   {"prefix", "PREFIX_TUNING"}};
     for (const auto& one : kTypes)
       if (method == one.method) return one.peft_type;
@@ -124,9 +130,9 @@ class AdapterWriter {
       const std::string type = adapter->at("type"), name = adapter->at("name");
       if (!peft_type_of(type))
         refuse("adapter '" + name + "' is " + type +
-               ", which is not written as a file of the library; lora, dora, pissa, ia3, vera, "
-               "soft_prompt and prefix are" +
-               (all.size() > 1 ? kChoose : ""));
+               ", which is not written as a file of the library; lora, dora, pissa, adalora, ia3, "
+               "vera, soft_prompt and prefix are" +
+               (type == "bitfit" ? kTrain : "") + (all.size() > 1 ? kChoose : ""));
       if (type != type_ && name == chosen_[0]->at("name"))
         refuse("adapter '" + name + "' has entries of the types " + type_ + " and " + type +
                ", which do not fit into one file");
@@ -135,11 +141,29 @@ class AdapterWriter {
                ") and '" + name + "' (" + type + ") do not fit into one file" + kChoose);
     }
     check_equal_entries();
+  }
+
+  void refuse_trained() const {
     if (!model_.at("train").empty())
-      refuse(
-          "the model trains parameters of its own as well (train = " + model_.at("train").dump() +
-          "), which a file of adapters does not hold; export all tensors without a format, to a "
-          "safetensors file");
+      refuse("the model trains parameters of its own beside " + type_ +
+             " (train = " + model_.at("train").dump() +
+             "), which a file of the library does not hold; export all tensors without a format, "
+             "to a safetensors file");
+  }
+  // Biases and whole modules of the model itself that were trained; what was not is left out.
+  void own_parameters(ordered_json& config) {
+    std::set<std::string, std::less<>> changed;
+    for (const auto& [path, changes] : changes_) changed.insert(path);
+    const OwnParameters own = write_own_parameters(model_, of_family_, changed, out_);
+    for (const std::string& name : own_names_)
+      if (!own.written.contains(name)) out_.ignore(name);
+    config["modules_to_save"] = own.saved.empty() ? ordered_json() : ordered_json(own.saved);
+    const std::string only = type_ == "vera" ? "vera_only" : "lora_only";
+    if (own.biases && type_ == "ia3")
+      refuse("the model trains biases beside ia3 (train = " + model_.at("train").dump() +
+             "), and the library's IA3 has none; let `train` name the weights of these modules as "
+             "well, or export all tensors without a format, to a safetensors file");
+    if (type_ != "ia3") config["bias"] = !own.biases ? "none" : own.others ? "all" : only;
   }
 
   // Several entries of one name are one adapter: which of them a target belongs to is not told.
@@ -147,6 +171,8 @@ class AdapterWriter {
     const auto options_of = [](const json& adapter) {
       json options = adapter.at("options");
       for (const char* of_shapes : {"rank", "rank_pattern"}) options.erase(of_shapes);
+      if (adapter.at("type") == "adalora")
+        for (const char* of_rank : {"init_rank", "target_rank", "alpha"}) options.erase(of_rank);
       return options;
     };
     for (const json* adapter : chosen_)
@@ -178,7 +204,7 @@ class AdapterWriter {
                "it (plait merge RUN --to DIR) and export the model, or let `match` name others");
       if (at == parts.end()) adapter = nullptr;
       if (!adapter) {
-        out_.ignore(name);
+        own_names_.push_back(name);
         continue;
       }
       Change& change = changes_[at->second.first][at->second.second->row];
@@ -239,7 +265,6 @@ class AdapterWriter {
     config["lora_dropout"] = same_option<double>("dropout");
     config["use_rslora"] = rslora_;
     config["use_dora"] = type_ == "dora";
-    config["bias"] = "none";
     // What PiSSA began with is a part of the change here, which the library need not take out.
     config["init_lora_weights"] = true;
     config["rank_pattern"] = config["alpha_pattern"] = ordered_json::object();
@@ -341,7 +366,92 @@ class AdapterWriter {
     config["d_initial"] = same_option<double>("d_initial");
     config["projection_prng_key"] = 0;
     config["save_projection"] = true;
-    config["bias"] = "none";
+  }
+
+  // The entry of a target, of those of one name that differ in their ranks.
+  const json& adalora_entry(const Change& c) const {
+    const json* found = nullptr;
+    for (const json* adapter : chosen_) {
+      if (adapter->at("name") != c.adapter->at("name") ||
+          adapter->at("options").at("init_rank") != c.extent("e", 0))
+        continue;
+      if (found && found->at("options").at("alpha") != adapter->at("options").at("alpha"))
+        refuse("adapter '" + c.name() +
+               "' has entries of one init_rank and different alpha, and "
+               "which of them changes '" +
+               c.target + "' is not known");
+      found = adapter;
+    }
+    return found ? *found : *c.adapter;
+  }
+
+  // b·diag(e)·a of a module whose parameters are one below the other, as of lora_module(). The
+  // library has one init_r, by which all are divided, and names the ranks of it that are left.
+  void adalora(ordered_json& config) {
+    std::vector<std::string> paths;
+    double scale = 0;
+    int64_t most = 0;
+    for (const auto& [path, changes] : changes_) {
+      paths.push_back(path);
+      int64_t rank = 0, at = 0;
+      for (const auto& [row, change] : changes) {
+        const auto own = change.extent("e", 0);
+        const double alpha = adalora_entry(change).at("options").at("alpha").get<double>(),
+                     factor = alpha / (static_cast<double>(own) + 1e-5);
+        if (scale != 0 && std::abs(factor - scale) > 1e-12 * std::abs(scale))
+          refuse("the changes of adapter '" + change.name() +
+                 "' have different factors, alpha / init_rank, and the library has one for all");
+        scale = factor;
+        rank += own;
+      }
+      ranks_[path] = rank;
+      most = std::max(most, rank);
+      for (const auto& [row, change] : changes) {
+        adalora_part(kAdapterPrefix + path, modules_.at(path), change, {row, at, rank});
+        at += change.extent("e", 0);
+      }
+    }
+    adalora_options(config, most, scale);
+    config["target_modules"] = short_names(modules_, paths);
+  }
+  struct PartPlace {
+    int64_t row, column, rank;
+  };
+  void adalora_part(const std::string& base, const Module& module, const Change& change,
+                    const PartPlace& in) const {
+    const int64_t own = change.extent("e", 0);
+    const std::string e = change.own("e"), of_e = base + ".lora_E";
+    out_.place(change.own("a"), base + ".lora_A", false, in.column, own);
+    out_.place({e.c_str(), of_e.c_str(), in.column, own, PLAIT_PLACE_COLUMN, 0});
+    if (module.parts.size() == 1)
+      out_.place(change.own("b"), base + ".lora_B");
+    else
+      block(change.own("b"), base + ".lora_B", in.row, in.column, module.out, in.rank);
+  }
+  void adalora_options(ordered_json& config, int64_t most, double scale) const {
+    const json& options = chosen_[0]->at("options");
+    const auto rank = chosen_[0]->at("options").at("init_rank").get<int64_t>();
+    // As it was given, where nothing but the modules of one parameter has a rank.
+    const double alpha = rank == most ? options.at("alpha").get<double>()
+                                      : scale * (static_cast<double>(most) + 1e-5);
+    config["init_r"] = most;
+    config["target_r"] = std::min(most, options.at("target_rank").get<int64_t>());
+    config["lora_alpha"] = number(alpha);
+    config["lora_dropout"] = same_option<double>("dropout");
+    config["deltaT"] = same_option<int64_t>("delta_t");
+    for (const char* key : {"tinit", "tfinal"}) config[key] = same_option<int64_t>(key);
+    for (const char* key : {"beta1", "beta2", "orth_reg_weight"})
+      config[key] = number(same_option<double>(key));
+    // The library wants one in which ranks could go, and uses it in training alone.
+    config["total_step"] = config["tinit"].get<int64_t>() + config["tfinal"].get<int64_t>() + 1;
+    config["init_lora_weights"] = true;
+    config["rank_pattern"] = nullptr;
+    for (const auto& [path, own] : ranks_) {
+      if (own == most) continue;
+      std::vector<bool> left(static_cast<size_t>(most), false);
+      std::fill_n(left.begin(), own, true);
+      config["rank_pattern"][path + ".lora_E"] = left;
+    }
   }
 
   void prefix(ordered_json& config) {
@@ -424,6 +534,7 @@ class AdapterWriter {
   std::map<std::string, std::map<int64_t, Change>> changes_;  // module -> first row -> change
   std::map<std::string, int64_t> ranks_;
   std::map<std::string, double> alphas_;
+  std::vector<std::string> own_names_;  // of parameters that no chosen adapter has
   bool rslora_ = false;
 };
 

@@ -49,10 +49,17 @@ std::string absolute_load(std::string toml, const std::string& beside) {
   return toml;
 }
 
-// The base's experiment on the golden batch in f64, with the entries of an imported adapter.
+// The base's experiment on the golden batch in f64, with the entries of an imported adapter and what
+// it trains of the base itself.
 std::string experiment_of(const std::string& base, const std::string& adapter) {
   const std::string own = content(fs::path(adapter) / "experiment.toml");
-  return absolute_load(host::on_golden_batch(base), base) +
+  std::string toml = host::on_golden_batch(base);
+  if (const size_t train = own.find("\ntrain = "); train != std::string::npos) {
+    const size_t model = toml.find("[model]\n");
+    REQUIRE(model != std::string::npos);
+    toml.insert(model + 8, own.substr(train + 1, own.find('\n', train + 1) - train));
+  }
+  return absolute_load(toml, base) +
          absolute_load(own.substr(own.find("[[model.adapters]]")), adapter);
 }
 
@@ -108,12 +115,15 @@ TEST_SUITE_BEGIN("models");
 
 TEST_CASE("adapters of the library have its logits, and are exported as they were") {
   // Those whose modules hold one parameter each, and no copy of a weight of the base.
-  const std::vector<std::string> same = {"gpt2_tables", "qwen3_lora", "llama_dora", "gpt2_prompt",
-                                         "gpt2_prefix", "llama_ia3",  "gpt2_ia3",   "mixtral_lora"};
+  const std::vector<std::string> same = {
+      "gpt2_tables", "qwen3_lora", "llama_dora",  "gpt2_prompt",   "gpt2_prefix",
+      "llama_ia3",   "gpt2_ia3",   "llama_saved", "llama_adalora", "mixtral_lora"};
   for (const std::string adapter :
-       {"gpt2_lora", "gpt2_tables", "llama_lora", "qwen3_lora", "phi3_lora", "gpt2_dora",
-        "llama_dora", "gpt2_prompt", "gpt2_prefix", "llama_ia3", "gpt2_ia3", "gpt2_vera",
-        "llama_vera", "mixtral_lora"}) {
+       {"gpt2_lora",   "gpt2_tables", "llama_lora",    "qwen3_lora",   "phi3_lora",
+        "gpt2_dora",   "llama_dora",  "gpt2_prompt",   "gpt2_prefix",  "llama_ia3",
+        "gpt2_ia3",    "gpt2_vera",   "llama_vera",    "gpt2_biases",  "gpt2_allbiases",
+        "llama_saved", "gpt2_saved",  "llama_adalora", "llama_pruned", "gpt2_adalora",
+        "mixtral_lora"}) {
     CAPTURE(adapter);
     const Base base(adapter);
     const std::string in = base.scratch / "in", out = base.scratch / "out",
@@ -131,12 +141,13 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     CHECK(ours.at("peft_type") == theirs.at("peft_type"));
     for (const char* key : {"use_rslora", "use_dora", "lora_dropout", "vera_dropout",
                             "fan_in_fan_out", "num_virtual_tokens", "token_dim", "num_layers",
-                            "num_attention_heads", "encoder_hidden_size"})
+                            "num_attention_heads", "encoder_hidden_size", "bias", "deltaT", "tinit",
+                            "tfinal", "beta1", "beta2", "orth_reg_weight"})
       if (theirs.contains(key) && ours.contains(key)) CHECK(ours.at(key) == theirs.at(key));
     if (std::find(same.begin(), same.end(), adapter) != same.end()) {
       CHECK(weights_of(from) == weights_of(out));
-      for (const char* key : {"r", "lora_alpha"})
-        if (theirs.contains(key)) CHECK(ours.at(key) == theirs.at(key));
+      for (const char* key : {"r", "lora_alpha", "init_r", "target_r"})
+        if (theirs.contains(key) && ours.contains(key)) CHECK(ours.at(key) == theirs.at(key));
     }
     // What cannot be written as one small product is written as one of the sum of the ranks.
     import_folder(peft_over(base.path), out, again);
@@ -214,6 +225,35 @@ TEST_CASE("adapters of the library are loaded into a running session") {
   }
 }
 
+TEST_CASE("what was trained of the base beside an adapter is loaded where it is trained") {
+  const Base base("gpt2_biases");
+  const std::string in = base.scratch / "in", format = peft_over(base.path);
+  const std::string from = (folder() / "peft/gpt2_biases").string();
+  import_folder(format, from, in);
+  std::string toml = experiment_of(base.path, in);
+  const size_t train = toml.find("train = ");
+  REQUIRE(train != std::string::npos);
+  std::string frozen = toml;
+  frozen.erase(train, frozen.find('\n', train) - train);
+  const std::string text = host::failure_of([&] { run_of(frozen); }).text;
+  CAPTURE(text);
+  CHECK(text.find("which was trained beside the adapter and is frozen here; name it in") !=
+        std::string::npos);
+  // An adapter of a running session is exchanged alone.
+  take_out_loads(toml);
+  const auto run = run_of(toml);
+  plait_adapter_source source{};
+  source.struct_size = sizeof source;
+  source.path = from.c_str();
+  source.format = format.c_str();
+  const auto refused = host::failure_of(
+      [&] { host::check(plait_session_load_adapter(run->session(), nullptr, "lora", &source)); });
+  CAPTURE(refused.text);
+  CHECK(refused.code == PLAIT_ERR_UNIMPLEMENTED);
+  CHECK(refused.text.find("of the model itself, which was trained beside adapter 'lora'") !=
+        std::string::npos);
+}
+
 TEST_CASE("what is exported names its modules as shortly as they can be") {
   const Base base("gpt2_lora");
   const std::string in = base.scratch / "in", out = base.scratch / "out";
@@ -254,7 +294,8 @@ TEST_CASE("what a file of the library cannot hold is said") {
       q = "[[model.adapters]]\ntype = \"ia3\"\nmatch = [\"model.h*.attn.q.weight\"]\n";
   refused("[[model.adapters]]\ntype = \"bitfit\"\nmatch = [\"model.h*.attn.q.weight\"]\n", peft,
           "adapter 'bitfit' is bitfit, which is not written as a file of the library; lora, dora, "
-          "pissa, ia3, vera, soft_prompt and prefix are");
+          "pissa, adalora, ia3, vera, soft_prompt and prefix are; biases of the model that `train` "
+          "names are written beside these");
   refused(lora + q, peft, "choose one with --option adapter=NAME");
   refused(lora, peft + "\nadapter = \"poet\"", "has no adapter 'poet'; there are: lora");
   refused(q, peft, "changes 'h0.attn.q.weight' and not 'h0.attn.k.weight', which are one module");
@@ -262,6 +303,28 @@ TEST_CASE("what a file of the library cannot hold is said") {
               "match = [\"model.h*.attn.k.weight\"]\n",
           peft, "are one module of the library, transformer.h.0.attn.c_attn, and their changes");
   refused(lora, "type = \"hf\"", "plait export peft");
+  const auto training = [](const char* patterns, const std::string& adapters) {
+    return "train = [" + std::string(patterns) + "]\n\n" + adapters;
+  };
+  const auto beside = [&](const char* patterns, const std::string& adapters, const char* says) {
+    refused("\n" + training(patterns, adapters), peft, says);
+  };
+  beside("\"model.embed.weight\"", lora,
+         "trains 'embed.weight' (train), which is the head as well, and the library would make two "
+         "tables of it");
+  beside("\"model.h0.attn.v.weight\"", lora,
+         "the module transformer.h.0.attn.c_attn is trained itself (train) and has an adapter as "
+         "well, and the library has one of both; let `match` of the adapter, or `train`, leave it");
+  beside(
+      "\"model.h0.attn.q.bias\"",
+      "[[model.adapters]]\ntype = \"ia3\"\nmatch = [\"model.h*.attn.*.weight\"]\nexclude = "
+      "[\"*.out.*\"]\n",
+      "the model trains biases beside ia3 (train = [\"model.h0.attn.q.bias\"]), and the library's "
+      "IA3 has none; let `train` name the weights of these modules as well");
+  beside("\"model.h0.attn.q.bias\"",
+         "[[model.adapters]]\ntype = \"soft_prompt\"\nmatch = [\"model.embed.weight\"]\n"
+         "n_tokens = 3\n",
+         "the model trains parameters of its own beside soft_prompt");
   refused(
       "[[model.adapters]]\ntype = \"soft_prompt\"\nmatch = [\"model.embed\"]\nn_tokens = 3\n", peft,
       "the library has one soft prompt, of the table of token ids, and here adapter 'soft_prompt' "
@@ -359,14 +422,42 @@ TEST_CASE("a file of each type that does not fit is said with its name and what 
       {"llama_vera", set("vera_dropout", -1), "key 'vera_dropout': found -1, expected at least 0"},
       {"llama_vera", unknown(q + ".vera_lambda_d", q + ".lora_A.weight"),
        "q_proj.lora_A.weight' is no part of VeRA, expected names as"},
+      {"llama_adalora", without(q + ".lora_E"),
+       "has no tensor '" + q + ".lora_E' beside the other one of its module"},
+      {"llama_adalora", shaped(q + ".lora_E", {1, 4}),
+       "q_proj.lora_E' has the shape (1, 4), expected (4, 1) for the base"},
+      {"llama_adalora", unknown(q + ".lora_E", q + ".lora_F"),
+       "q_proj.lora_F' is no part of AdaLoRA, expected names as base_model.model.MODULE.lora_A"},
+      {"llama_adalora", set("init_r", 5),
+       "key 'init_r': the rank of 'model.layers.0.mlp.down_proj' is 5, and "
+       "adapter_model.safetensors has it with 4; take both files from one save_pretrained()"},
+      {"llama_adalora", set("deltaT", -1), "key 'deltaT': found -1"},
+      {"llama_pruned", set("init_r", 5), "it has 4 values, expected init_r, 5"},
+      {"llama_pruned", set("rank_pattern", nullptr), "key 'init_r': the rank of 'model.layers.0"},
+      {"llama_pruned", set("rank_pattern", {1, 2}), "key 'rank_pattern': found "},
+      {"gpt2_biases", set("bias", "vera_only"),
+       "key 'bias': found 'vera_only', expected none, all or lora_only"},
+      {"gpt2_biases", set("bias", "none"), "c_attn.base_layer.bias' is no part of LoRA"},
+      {"gpt2_biases", shaped(c_attn + ".base_layer.bias", {32, 3}),
+       "c_attn.base_layer.bias' has the shape (32, 3), expected (96) for the base"},
+      {"gpt2_biases", unknown(c_attn + ".base_layer.bias", of + "transformer.h.7.ln_1.bias"),
+       "is of a module that was trained as a whole, or of a bias, which the base"},
+      {"gpt2_biases", unknown(c_attn + ".base_layer.bias", of + "transformer.h.0.attn.c_attn.bias"),
+       "it has 'transformer.h.0.attn.c_attn.bias' twice, under two names"},
+      {"llama_saved", set("modules_to_save", {"lm_head", "norm", "score"}),
+       "key 'modules_to_save': 'score' has no tensor in adapter_model.safetensors"},
+      {"llama_saved", without(of + "lm_head.weight"), "'lm_head' has no tensor in"},
+      {"llama_saved", set("modules_to_save", {"norm"}), "lm_head.weight' is no part of LoRA"},
+      {"gpt2_saved", unknown(of + "transformer.ln_f.weight", of + "lm_head.weight"),
+       "lm_head.weight' is no part of LoRA"},
       {"gpt2_prompt", shaped("prompt_embeddings", {2, 64}),
        "the tensor 'prompt_embeddings' is (2, 64), expected (4, 32), num_virtual_tokens and the "
        "width of the base; give the folder of its own base with --option base=FOLDER"},
       {"gpt2_prompt", unknown("prompt_embeddings", "embeddings"),
        "it has 1 tensors, among them 'embeddings', expected one, 'prompt_embeddings'"},
       {"gpt2_prompt", set("modules_to_save", {"lm_head"}),
-       "key 'modules_to_save': modules of the base were trained as well, which no adapter here "
-       "holds, expected none; merge the adapter in the library (merge_and_unload)"},
+       "key 'modules_to_save': modules of the base were trained as well, which is read beside "
+       "adapters of single modules alone, expected none; train them beside LoRA"},
       {"gpt2_prompt", set("num_virtual_tokens", 0), "key 'num_virtual_tokens': found 0"},
       {"gpt2_prompt", set("task_type", "SEQ_CLS"), "found 'SEQ_CLS', expected CAUSAL_LM"},
       {"gpt2_prefix", shaped("prompt_embeddings", {8, 64}),
@@ -376,6 +467,7 @@ TEST_CASE("a file of each type that does not fit is said with its name and what 
   };
   const auto refusal = [](const Base& base, const fs::path& from) {
     const std::string out = base.scratch / "out";
+    fs::remove_all(out);
     const auto failure = host::failure_of([&] { import_folder(peft_over(base.path), from, out); });
     CHECK(!fs::exists(out));
     return failure.text;
@@ -392,6 +484,22 @@ TEST_CASE("a file of each type that does not fit is said with its name and what 
     const std::string found = refusal(base, adapter);
     CAPTURE(found);
     CHECK(found.find(one.says) != std::string::npos);
+  }
+  {  // The head of gpt2 is its embedding, which would learn as well.
+    const Base base("gpt2_saved");
+    const fs::path adapter = base.scratch / "adapter";
+    fs::copy(folder() / "peft/gpt2_saved", adapter);
+    json config = config_of(adapter);
+    config["modules_to_save"] = {"0.attn.c_attn", "lm_head"};
+    edit_header(adapter, [&](json& header) {
+      renamed(header, of + "transformer.ln_f.weight", of + "lm_head.weight");
+    });
+    write(adapter / "adapter_config.json", config.dump());
+    const std::string found = refusal(base, adapter);
+    CAPTURE(found);
+    CHECK(found.find("key 'modules_to_save': 'lm_head' was trained, and of the base") !=
+          std::string::npos);
+    CHECK(found.find("the embedding is the head as well") != std::string::npos);
   }
   // Another base; a prefix of keys that are turned behind it.
   for (const auto& [adapter, family, says] : std::vector<std::array<const char*, 3>>{
@@ -425,13 +533,13 @@ TEST_CASE("what is wrong in a folder of an adapter is said with file, key and wh
     const char* says;
   } cases[] = {
       {set("peft_type", "LOHA"),
-       "key 'peft_type': unknown type 'LOHA'; known are IA3, LORA (DoRA too), PREFIX_TUNING, "
-       "PROMPT_TUNING, VERA; another adapter can be merged"},
+       "key 'peft_type': unknown type 'LOHA'; known are ADALORA, IA3, LORA (DoRA too), "
+       "PREFIX_TUNING, PROMPT_TUNING, VERA; another adapter can be merged"},
       {set("peft_type", nullptr), "key 'peft_type': found nothing, expected a text"},
       {set("use_dora", true), ".lora_magnitude_vector' beside the other one of its module"},
       {set("modules_to_save", json{"lm_head"}),
-       "key 'modules_to_save': modules of the base were trained as well"},
-      {set("bias", "lora_only"), "key 'bias': found 'lora_only': biases of the base"},
+       "'lm_head' has no tensor in adapter_model.safetensors, expected those of each module"},
+      {set("bias", "some"), "key 'bias': found 'some', expected none, all or lora_only"},
       {set("init_lora_weights", "pissa"),
        "key 'init_lora_weights': found 'pissa', which takes a part out of"},
       {set("r", 3), "key 'r': the rank of 'model.layers.1.mlp.up_proj' is 3, and"},
@@ -472,6 +580,7 @@ TEST_CASE("what is wrong in a folder of an adapter is said with file, key and wh
   const Base base("qwen3_lora");
   const auto refusal = [&](const std::string& format, const fs::path& from) {
     const std::string out = base.scratch / "out";
+    fs::remove_all(out);
     const std::string text = host::failure_of([&] { import_folder(format, from, out); }).text;
     CHECK(!fs::exists(out));
     return text;
