@@ -49,7 +49,7 @@ class Weights {
   Place find(const std::string& name) const;
   std::vector<std::string> names() const;
   std::vector<const SafetensorsFile*> open_files() const;
-  uint64_t bytes() const;  // of all tensors of the files
+  uint64_t bytes() const;                     // of all tensors of the files
   bool is_mapped() const { return mapped_; }  // by a map of tensors
 
  private:
