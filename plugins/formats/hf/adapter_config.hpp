@@ -12,8 +12,8 @@
 
 namespace plait::hf {
 
-// Warns of keys that neither all types have nor this one. `own`: those that it has besides; it reads
-// them itself.
+// Warns of keys that neither all types have nor this one. `own`: those that it has besides; it
+// reads them itself.
 // Errors: PLAIT_ERR_UNIMPLEMENTED for a key of what the library computes and no adapter here does.
 void check_config(const std::string& folder, const support::JsonPlace& config,
                   std::span<const char* const> own, const FormatOutput& out);

@@ -247,8 +247,8 @@ class AdapterReader {
            "rank = " + std::to_string(groups_[0].entry.rank) + "\n" + dropout() + kLoad;
   }
 
-  // One entry for each rank that is left: entries of one name are one adapter. Where ranks have gone
-  // already, the others stay.
+  // One entry for each rank that is left: entries of one name are one adapter. Where ranks
+  // have gone already, the others stay.
   std::string adalora_entries() const {
     const bool chosen = !config_["rank_pattern"].null();
     const auto whole = [&](const char* key, int64_t otherwise) {

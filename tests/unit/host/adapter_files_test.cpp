@@ -49,8 +49,8 @@ std::string absolute_load(std::string toml, const std::string& beside) {
   return toml;
 }
 
-// The base's experiment on the golden batch in f64, with the entries of an imported adapter and what
-// it trains of the base itself.
+// The base's experiment on the golden batch in f64, with the entries of an imported adapter and
+// what it trains of the base itself.
 std::string experiment_of(const std::string& base, const std::string& adapter) {
   const std::string own = content(fs::path(adapter) / "experiment.toml");
   std::string toml = host::on_golden_batch(base);
