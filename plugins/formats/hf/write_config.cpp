@@ -76,7 +76,10 @@ class ConfigWriter {
       return;
     }
     c_["num_key_value_heads"] = m_.kv_heads;
-    set("head_dim", m_.head_dim, f_.head_dim != 0 || m_.head_dim * m_.heads != m_.width);
+    // null stands for the width divided by the heads.
+    const bool usual_dim = f_.head_dim == 0 && m_.head_dim * m_.heads == m_.width;
+    if (!usual_dim || (c_.contains("head_dim") && !c_["head_dim"].is_null()))
+      c_["head_dim"] = m_.head_dim;
     if (m_.positions > 0)
       c_[k_.positions] = m_.positions;
     else if (!c_.contains(k_.positions))
