@@ -59,7 +59,8 @@ class Parameters {
   BaseWeights& bases_;
   Log* log_;                                              // of rank 0; NULL on the others
   std::set<std::pair<std::string, std::string>> loaded_;  // adapters: model and name
-  std::vector<std::string> initial_;  // lines of those that keep their initial values
+  std::map<std::string, std::string> beside_;  // parameters of models: the adapter that gave them
+  std::vector<std::string> initial_;           // lines of those that keep their initial values
 };
 
 }  // namespace plait::session

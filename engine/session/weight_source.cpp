@@ -105,7 +105,8 @@ class Assignment {
                        [&](const std::string& one) { return known_.contains(one); });
   }
   void take_beside(const plan::Parameter& p) {
-    if (p.frozen)
+    // A session that generates alone trains nothing.
+    if (p.frozen && !matches_any(source_.model.train, p.name))
       fail_config(where() + "has '" + printable(p.name) +
                   "', which was trained beside the adapter and is frozen here; name it in " +
                   source_.model.path + ".train");

@@ -75,6 +75,9 @@ CASES = {
                fan_in_fan_out=True,
                bias="lora_only",
                modules_to_save=["0.attn.c_attn", "ln_f"]),
+    # A module that is saved with all biases stands in the file three times.
+    "gpt2_savedbiases":
+    LoraConfig(target_modules=["mlp.c_fc"], r=2, fan_in_fan_out=True, bias="all", modules_to_save=["ln_f"]),
     # Before ranks have gone, and behind that: those in RANKS are left.
     "llama_adalora":
     AdaLoraConfig(target_modules=["q_proj", "down_proj"],

@@ -251,13 +251,21 @@ class AdapterReader {
   // have gone already, the others stay.
   std::string adalora_entries() const {
     const bool chosen = !config_["rank_pattern"].null();
-    const auto whole = [&](const char* key, int64_t otherwise) {
+    const auto whole = [&](const char* key, int64_t otherwise, int64_t least = 0) {
       const JsonPlace at = config_[key];
-      return std::to_string(at.null() ? otherwise : at.whole(0, INT32_MAX));
+      return std::to_string(at.null() ? otherwise : at.whole(least, INT32_MAX));
     };
-    const auto real = [&](const char* key, double otherwise) {
-      return digits(config_[key].null() ? otherwise : config_[key].number());
+    const auto beta = [&](const char* key) {
+      const JsonPlace at = config_[key];
+      if (at.null()) return digits(0.85);
+      if (!(at.number() > 0 && at.number() < 1))
+        at.bad("found " + at.value().dump() + ", expected more than 0 and less than 1");
+      return digits(at.number());
     };
+    const JsonPlace weight = config_["orth_reg_weight"];
+    if (!weight.null() && !(weight.number() >= 0))
+      weight.bad("found " + weight.value().dump() + ", expected at least 0");
+    const std::string orth = digits(weight.null() ? 0.5 : weight.number());
     std::string text;
     for (const Group& group : groups_) {
       const JsonPlace target = config_["target_r"];
@@ -268,9 +276,8 @@ class AdapterReader {
               "\nalpha = " + digits(group.entry.alpha) + "\n" + dropout() +
               "tinit = " + (chosen ? "0" : whole("tinit", 0)) +
               "\ntfinal = " + (chosen ? "0" : whole("tfinal", 0)) +
-              "\ndelta_t = " + whole("deltaT", 1) + "\nbeta1 = " + real("beta1", 0.85) +
-              "\nbeta2 = " + real("beta2", 0.85) +
-              "\north_reg_weight = " + real("orth_reg_weight", 0.5) + "\n" + kLoad;
+              "\ndelta_t = " + whole("deltaT", 1, 1) + "\nbeta1 = " + beta("beta1") +
+              "\nbeta2 = " + beta("beta2") + "\north_reg_weight = " + orth + "\n" + kLoad;
     }
     return text;
   }

@@ -14,10 +14,20 @@ using support::JsonPlace;
 
 constexpr std::string_view kBias = ".bias", kWeight = ".weight", kBaseLayer = ".base_layer";
 
+constexpr size_t kMostSaved = 1000;  // names of modules_to_save
+
 // "model.norm" of "model.norm.weight".
-std::string module_of_tensor(const std::string& tensor) {
-  const size_t dot = tensor.rfind('.');
-  return tensor.substr(0, dot == std::string::npos ? 0 : dot);
+std::string_view front_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return path.substr(0, dot == std::string_view::npos ? 0 : dot);
+}
+std::string module_of_tensor(const std::string& tensor) { return std::string(front_of(tensor)); }
+
+// The library saves a module once more, as its wrapper has it, where biases or tables are saved.
+bool is_copy(std::string_view path) {
+  return path.ends_with(".original_module") || path.ends_with(".modules_to_save") ||
+         path.find(".original_module.") != std::string_view::npos ||
+         path.find(".modules_to_save.") != std::string_view::npos;
 }
 
 // Of a tied model the library would make two tables of one.
@@ -48,19 +58,18 @@ OwnParametersReader::OwnParametersReader(const std::string& folder, const JsonPl
     bias.bad("found '" + kit::printable(word) + "', expected " +
              (only.empty() ? "none" : "none, all or " + only));
   const JsonPlace saved = config["modules_to_save"];
+  if (!saved.null() && saved.size() > kMostSaved)
+    saved.bad("found " + std::to_string(saved.size()) + " names, expected at most " +
+              std::to_string(kMostSaved));
   for (size_t i = 0; !saved.null() && i < saved.size(); ++i) saved_.push_back(saved[i].text());
 }
 
 // The library takes a module for saved if its path ends in a name, at a dot or not.
-const std::string* OwnParametersReader::saved_by(const std::string& path) const {
-  for (std::string part = path; !part.empty(); part = module_of_tensor(part))
+const std::string* OwnParametersReader::saved_by(std::string_view path) const {
+  for (std::string_view part = path; !part.empty(); part = front_of(part))
     for (const std::string& name : saved_)
       if (!name.empty() && part.ends_with(name)) return &name;
   return nullptr;
-}
-
-bool OwnParametersReader::is_saved(const std::string& path) const {
-  return saved_by(path) != nullptr;
 }
 
 bool OwnParametersReader::take(const kit::SafetensorsEntry& entry) {
@@ -72,6 +81,10 @@ bool OwnParametersReader::take(const kit::SafetensorsEntry& entry) {
   const std::string end(is_bias ? kBias : kWeight);
   std::string path = name.substr(0, name.size() - end.size());
   if (path.ends_with(kBaseLayer)) path.resize(path.size() - kBaseLayer.size());
+  if (is_copy(path) && !saved_.empty()) {
+    out_.ignore(entry.name);
+    return true;
+  }
   const std::string* saved = saved_by(path);
   if (!saved && !(is_bias && biases_)) return false;
   auto at = tensors_.find(path + end);

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kit/safetensors.hpp"
@@ -21,22 +21,21 @@ class OwnParametersReader {
  public:
   // only: the word of `bias` for those of the changed modules: "lora_only"; "": the type has no
   // biases. base_name: of the base in messages.
-  // Errors: PLAIT_ERR_DATA for another word, PLAIT_ERR_UNIMPLEMENTED for a table that is the head.
+  // Errors: PLAIT_ERR_DATA for another word, or more than 1,000 names in modules_to_save.
   OwnParametersReader(const std::string& folder, const support::JsonPlace& config,
                       const Model& base, const std::string& base_name, const std::string& only,
                       const FormatOutput& out);
 
   // Whether the tensor is one of the base's that learned; then its place is told to the output.
-  // Errors: PLAIT_ERR_DATA for another shape, or a module that the base does not have.
+  // Errors: PLAIT_ERR_DATA for another shape, or a module that the base does not have;
+  // PLAIT_ERR_UNIMPLEMENTED for a table that is the head, and for one expert.
   bool take(const kit::SafetensorsEntry& entry);
-  // Whether a module learned as a whole, by its path.
-  bool is_saved(const std::string& path) const;
   // Names of the parameters that learned, without the model's. Behind the last tensor.
   // Errors: PLAIT_ERR_DATA for a name in modules_to_save that no tensor has.
   std::vector<std::string> trained() const;
 
  private:
-  const std::string* saved_by(const std::string& path) const;
+  const std::string* saved_by(std::string_view path) const;
 
   const std::string folder_, base_name_;
   const support::JsonPlace config_;

@@ -10,6 +10,7 @@
 #include "plugins/formats/hf/peft_files.hpp"
 #include "plugins/formats/hf/prompt_adapter.hpp"
 #include "plugins/formats/hf/read_layers.hpp"
+#include "plugins/formats/hf/toml_text.hpp"
 
 namespace plait::hf {
 namespace {
@@ -432,6 +433,11 @@ class AdapterWriter {
     const json& options = chosen_[0]->at("options");
     const auto rank = chosen_[0]->at("options").at("init_rank").get<int64_t>();
     // As it was given, where nothing but the modules of one parameter has a rank.
+    if (options.at("alpha").get<double>() <= 0)
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[format.peft] adalora has alpha " + digits(options.at("alpha").get<double>()) +
+               ", and the library takes the rank in place of an alpha that is not above 0; merge "
+               "the adapter (plait merge) and export the model");
     const double alpha = rank == most ? options.at("alpha").get<double>()
                                       : scale * (static_cast<double>(most) + 1e-5);
     config["init_r"] = most;

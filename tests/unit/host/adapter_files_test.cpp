@@ -119,11 +119,11 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
       "gpt2_tables", "qwen3_lora", "llama_dora",  "gpt2_prompt",   "gpt2_prefix",
       "llama_ia3",   "gpt2_ia3",   "llama_saved", "llama_adalora", "mixtral_lora"};
   for (const std::string adapter :
-       {"gpt2_lora",   "gpt2_tables", "llama_lora",    "qwen3_lora",   "phi3_lora",
-        "gpt2_dora",   "llama_dora",  "gpt2_prompt",   "gpt2_prefix",  "llama_ia3",
-        "gpt2_ia3",    "gpt2_vera",   "llama_vera",    "gpt2_biases",  "gpt2_allbiases",
-        "llama_saved", "gpt2_saved",  "llama_adalora", "llama_pruned", "gpt2_adalora",
-        "mixtral_lora"}) {
+       {"gpt2_lora",    "gpt2_tables", "llama_lora",       "qwen3_lora",    "phi3_lora",
+        "gpt2_dora",    "llama_dora",  "gpt2_prompt",      "gpt2_prefix",   "llama_ia3",
+        "gpt2_ia3",     "gpt2_vera",   "llama_vera",       "gpt2_biases",   "gpt2_allbiases",
+        "llama_saved",  "gpt2_saved",  "gpt2_savedbiases", "llama_adalora", "llama_pruned",
+        "gpt2_adalora", "mixtral_lora"}) {
     CAPTURE(adapter);
     const Base base(adapter);
     const std::string in = base.scratch / "in", out = base.scratch / "out",

@@ -3,6 +3,7 @@
 #include "plugins/devices/cuda/kernels/device.cuh"
 #include "plugins/devices/cuda/kernels/grouped_rows_args.hpp"
 #include "plugins/devices/cuda/kernels/row_tiles.cuh"
+#include "plugins/devices/cuda/kernels/row_tiles.hpp"
 
 namespace plait::cuda {
 namespace {
