@@ -152,7 +152,7 @@ ExportTensor join_rows(const Checkpoint& from, const std::string& name, JoinedRo
     made.parts.push_back(t);
     made.slices.push_back(part.slice);
     const auto first = made.shape_of(0), own = made.shape_of(made.parts.size() - 1);
-    if (first.empty() && made.parts.size() > 1)
+    if ((first.empty() || own.empty()) && made.parts.size() > 1)
       bad_map("joins '" + printable(made.parts[0]->name) + "' and '" + printable(t->name) +
               "', which are single numbers without rows");
     if (t->dtype != made.parts[0]->dtype ||

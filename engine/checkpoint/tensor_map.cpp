@@ -185,7 +185,10 @@ std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows, const cha
   const PlacedRows* before = nullptr;
   for (const PlacedRows& part : parts) {
     // Parameters that are equal, as a tied head, may share a tensor.
-    if (before && part.row == before->row && part.n_rows == before->n_rows) continue;
+    if (before && part.row == before->row && part.n_rows == before->n_rows) {
+      if (part.slice < 0 || part.parameter != before->parameter) continue;
+      return "slices of '" + printable(part.parameter) + "' share its " + word + "s";
+    }
     if (part.row < next)
       return "'" + printable(before->parameter) + "' and '" + printable(part.parameter) +
              "' overlap in its " + word + "s";

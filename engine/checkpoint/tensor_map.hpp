@@ -67,7 +67,7 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
 
 // A parameter, its place in a tensor of known shape and the rows that it takes there.
 struct PlacedRows {
-  std::string parameter;
+  std::string_view parameter;  // borrowed: a parameter may have many slices
   int64_t row = 0, n_rows = 0;
   int64_t slice = -1;  // of the parameter along its first dimension; -1: all of it
 };

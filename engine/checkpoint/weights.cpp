@@ -129,9 +129,10 @@ void check_cover(const TensorMap& map, PartsOfTensors& used,
     for (const auto& part : parts->second) {
       const TensorPlace& place = map.parameters.find(part.parameter)->second;
       if (place.of_columns != first.of_columns || place.transposed != first.transposed)
-        fail_data("[weights] '" + path + "' takes '" + parts->second[0].parameter + "' and '" +
-                  part.parameter + "' along different dimensions of the tensor '" +
-                  printable(tensor) + "' of '" + from + "', expected one for all its parts");
+        fail_data("[weights] '" + path + "' takes '" + printable(parts->second[0].parameter) +
+                  "' and '" + printable(part.parameter) +
+                  "' along different dimensions of the tensor '" + printable(tensor) + "' of '" +
+                  from + "', expected one for all its parts");
     }
     const int64_t n_rows = shape.empty() ? 1 : shape[first.transposed || first.of_columns ? 1 : 0];
     if (const std::string fault =

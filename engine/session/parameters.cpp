@@ -90,13 +90,6 @@ void Parameters::load_checkpoint(const WeightSource& source) {
   for (const auto& [p, name] :
        tensors_of(source, c_.plan, names, from->state().bases, log_, initial_)) {
     if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
-    if (given.beside && p->adapter.empty()) {
-      const auto [at, is_first] = beside_.emplace(p->name, from.path);
-      if (!is_first && at->second != from.path)
-        fail_config("[session] '" + printable(p->name) + "' was trained beside the adapter of '" +
-                    at->second + "' and beside the one of '" + from.path + "' (" + from.key +
-                    "), and a model has it once; load one of both");
-    }
     conversions.add(from->find(name)->dtype, p->shape.dtype);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, *p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
@@ -122,6 +115,13 @@ void Parameters::load_weights(const WeightSource& from) {
   given.beside = from.adapter && weights.is_mapped();
   for (const auto& [p, name] : tensors_of(given, c_.plan, weights.names(), {}, log_, initial_)) {
     if (!p->adapter.empty()) loaded_.emplace(p->model, p->adapter);
+    if (given.beside && p->adapter.empty()) {
+      const auto [at, is_first] = beside_.emplace(p->name, from.path);
+      if (!is_first && at->second != from.path)
+        fail_config("[session] '" + printable(p->name) + "' was trained beside the adapter of '" +
+                    at->second + "' and beside the one of '" + from.path + "' (" + from.key +
+                    "), and a model has it once; load one of both");
+    }
     const checkpoint::Weights::Place place = weights.find(name);
     load_tensor(*p, place, from);
     conversions.add(place.entry->dtype, p->shape.dtype);

@@ -346,6 +346,9 @@ class AdapterReader {
   const Module& module_of(const std::string& path) const {
     auto at = modules_.find(path);
     if (at == modules_.end()) at = modules_.find(usual_prefix(*base_.family) + path);
+    // Newer versions of the library call what has a router "mlp" in every family.
+    if (const size_t mlp = path.find(".mlp."); at == modules_.end() && mlp != std::string::npos)
+      at = modules_.find(std::string(path).replace(mlp + 1, 3, base_.family->experts.module));
     // Newer versions of the library have all experts of a block in one module.
     if (at == modules_.end() ? base_.experts > 0 && path.find(".experts") != std::string::npos
                              : !at->second.slice_of.empty())

@@ -135,6 +135,7 @@ class ConfigReader {
     if (!one.null() && !other.null() && one.value() != other.value())
       other.bad("found " + other.value().dump() + ", and num_experts is " + one.value().dump() +
                 ", expected the same");
+    if (one.null() && other.null()) return c_[f_->experts.count];
     return one.null() ? other : one;
   }
 

@@ -141,7 +141,8 @@ class ConfigWriter {
     const auto with = std::find_if(m_.blocks.begin(), m_.blocks.end(),
                                    [](const Block& b) { return b.window > 0; });
     const bool any = with != m_.blocks.end();
-    if (f_.windows == Windows::kFromLayer) c_["use_sliding_window"] = any;
+    if (f_.windows == Windows::kFromLayer || f_.windows == Windows::kSwitched)
+      c_["use_sliding_window"] = any;
     // Without a window the size decides nothing, and stays; mistral and phi3 have no other switch.
     if (any || f_.windows == Windows::kAll)
       c_["sliding_window"] = any ? Json(with->window) : Json();

@@ -277,7 +277,7 @@ TEST_CASE("slices of parameters are tensors of their own, beside each other or t
   model.refuses("gives 'gpt.k' 3 tensors, it has the shape (4, 3)");
   model.place("k") = {"", 0, 0, false, false, false, {"e0", "e1", "e2", "e2"}};
   model.place("wide") = {"wide", 0, 0};
-  model.refuses("puts 'gpt.k' and 'gpt.k' at the same rows of 'e2'");
+  model.refuses("is wrong for 'e2': slices of 'gpt.k' share its rows");
   model.place("k") = {"", 0, 2, false, false, false, {"e0", "e1", "e2", "e3"}};
   model.refuses("gives 'gpt.k' 2 rows, it has 3");
 }

@@ -128,4 +128,6 @@ TEST_CASE("parts cover the rows of a tensor without gap or overlap") {
   CHECK(fault_of({{"a", 1, 5}}, 6) == "no parameter has its row 0 of 6");
   CHECK(fault_of({{"a", 0, 4}, {"b", 3, 3}}, 6) == "'a' and 'b' overlap in its rows");
   CHECK(fault_of({{"a", 0, 4}, {"b", 0, 6}}, 6) == "'a' and 'b' overlap in its rows");
+  CHECK(fault_of({{"a", 0, 6, 0}, {"a", 0, 6, 2}}, 6) == "slices of 'a' share its rows");
+  CHECK(fault_of({{"a", 0, 6, 0}, {"b", 0, 6, 0}}, 6).empty());
 }
