@@ -133,7 +133,7 @@ class Files(RankCase):
         config = json.loads(path.read_text())
         path.write_text(json.dumps(config | {"peft_type": "LOHA"}))
         self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"),
-                   "key 'peft_type': unknown type 'LOHA'; known are IA3, LORA (DoRA too), "
+                   "key 'peft_type': unknown type 'LOHA'; known are ADALORA, IA3, LORA (DoRA too), "
                    "PREFIX_TUNING, PROMPT_TUNING, VERA")
         path.write_text("{")
         self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"), "no JSON")

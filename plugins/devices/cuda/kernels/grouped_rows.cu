@@ -3,7 +3,6 @@
 #include "plugins/devices/cuda/kernels/device.cuh"
 #include "plugins/devices/cuda/kernels/grouped_rows_args.hpp"
 #include "plugins/devices/cuda/kernels/row_tiles.cuh"
-#include "plugins/devices/cuda/kernels/row_tiles.hpp"
 
 namespace plait::cuda {
 namespace {
@@ -98,14 +97,14 @@ __device__ void spread(const UngroupGradArgs& a) {
 
 }  // namespace
 
-PLAIT_GLOBAL(group_copy_1, GroupCopyArgs, kTileBlock) { copy_rows<uint8_t>(a); }
-PLAIT_GLOBAL(group_copy_2, GroupCopyArgs, kTileBlock) { copy_rows<uint16_t>(a); }
-PLAIT_GLOBAL(group_copy_4, GroupCopyArgs, kTileBlock) { copy_rows<uint32_t>(a); }
-PLAIT_GLOBAL(group_copy_8, GroupCopyArgs, kTileBlock) { copy_rows<uint64_t>(a); }
-PLAIT_GLOBAL(group_copy_16, GroupCopyArgs, kTileBlock) { copy_rows<uint4>(a); }
+PLAIT_GLOBAL(group_copy_1, GroupCopyArgs, 256) { copy_rows<uint8_t>(a); }
+PLAIT_GLOBAL(group_copy_2, GroupCopyArgs, 256) { copy_rows<uint16_t>(a); }
+PLAIT_GLOBAL(group_copy_4, GroupCopyArgs, 256) { copy_rows<uint32_t>(a); }
+PLAIT_GLOBAL(group_copy_8, GroupCopyArgs, 256) { copy_rows<uint64_t>(a); }
+PLAIT_GLOBAL(group_copy_16, GroupCopyArgs, 256) { copy_rows<uint4>(a); }
 
-PLAIT_GLOBAL(ungroup_rows_f32, UngroupArgs, kTileBlock) { add_up<float>(a); }
-PLAIT_GLOBAL(ungroup_rows_f64, UngroupArgs, kTileBlock) { add_up<double>(a); }
+PLAIT_GLOBAL(ungroup_rows_f32, UngroupArgs, 256) { add_up<float>(a); }
+PLAIT_GLOBAL(ungroup_rows_f64, UngroupArgs, 256) { add_up<double>(a); }
 
 // The gradient in three launches: no row has a source, then each names its own.
 PLAIT_GLOBAL(ungroup_grad_start, UngroupGradArgs, kGroupedBlock) {
