@@ -79,7 +79,7 @@ Weights::Place Weights::place_of(const std::string& parameter, const TensorPlace
                                  const std::string& path) {
   Place place;
   place.in = in;
-  // Elements of a single row lie as those of a column.
+  // A single row lies as a column does.
   place.in.transposed = in.transposed && !in.column;
   const size_t n = in.all_tensors().size();
   for (size_t i = 0; i < n; ++i) {

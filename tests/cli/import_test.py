@@ -114,7 +114,7 @@ class Import(Case):
         self.assertEqual(set(types("gone").values()), {"F32"})
 
     def test_ranks_read_their_own_parts(self):
-        """Joined and transposed tensors, and those of experts, shared by tensor ranks, replicas that shard them, and stages."""
+        """Joined and transposed tensors, and tensors of experts, shared by tensor ranks, replicas that shard them, and stages."""
         for family in ("gpt2", "phi3", "mixtral"):
             self.imported(family)
             _, one = self.losses(family, out="one")

@@ -61,7 +61,7 @@ CASES = {
     # Of the attention of a model with experts.
     "mixtral_lora":
     LoraConfig(target_modules=["q_proj", "v_proj", "o_proj"], r=2, lora_alpha=5),
-    # Biases of the base learn as well: those of the changed modules, or all, norms included.
+    # Biases of the base learn as well: of the changed modules, or all, norms included.
     "gpt2_biases":
     LoraConfig(target_modules=["c_attn", "mlp.c_fc"], r=2, fan_in_fan_out=True, bias="lora_only"),
     "gpt2_allbiases":

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "plugins/formats/hf/adapter_config.hpp"
+#include "plugins/formats/hf/module_types.hpp"
 #include "plugins/formats/hf/modules.hpp"
 #include "plugins/formats/hf/own_parameters.hpp"
 #include "plugins/formats/hf/places.hpp"
@@ -16,108 +17,7 @@ namespace {
 using support::JsonPlace;
 using Shape = std::vector<int64_t>;
 
-constexpr char kMagnitude[] = ".lora_magnitude_vector";
-constexpr char kVeraA[] = "base_model.vera_A", kVeraB[] = "base_model.vera_B";
-
 enum class Method { kLora, kDora, kIa3, kVera, kAdalora };
-
-// What files of a type of the library have.
-struct Type {
-  const char *peft_type, *words;              // in messages
-  std::span<const char* const> keys;          // of adapter_config.json, beside what all types have
-  std::span<const std::string_view> ends;     // of names of tensors, behind the module's path
-  std::span<const std::string_view> tensors;  // of no module
-  const char* biases = "";                    // the word of `bias` for those of changed modules
-};
-
-constexpr const char* kLoraKeys[] = {"bias",
-                                     "modules_to_save",
-                                     "target_modules",
-                                     "exclude_modules",
-                                     "r",
-                                     "lora_alpha",
-                                     "lora_dropout",
-                                     "fan_in_fan_out",
-                                     "use_rslora",
-                                     "use_dora",
-                                     "rank_pattern",
-                                     "alpha_pattern",
-                                     "init_lora_weights",
-                                     "layers_to_transform",
-                                     "layers_pattern",
-                                     "megatron_config",
-                                     "megatron_core",
-                                     "loftq_config",
-                                     "eva_config",
-                                     "corda_config",
-                                     "lora_ga_config",
-                                     "runtime_config",
-                                     "qalora_group_size",
-                                     "ensure_weight_tying"};
-constexpr const char* kAdaloraKeys[] = {"bias",
-                                        "modules_to_save",
-                                        "target_modules",
-                                        "exclude_modules",
-                                        "init_r",
-                                        "target_r",
-                                        "tinit",
-                                        "tfinal",
-                                        "deltaT",
-                                        "beta1",
-                                        "beta2",
-                                        "orth_reg_weight",
-                                        "total_step",
-                                        "rank_pattern",
-                                        "lora_alpha",
-                                        "lora_dropout",
-                                        "fan_in_fan_out",
-                                        "r",
-                                        "use_rslora",
-                                        "use_dora",
-                                        "init_lora_weights",
-                                        "alpha_pattern",
-                                        "layers_pattern",
-                                        "layers_to_transform",
-                                        "megatron_config",
-                                        "megatron_core",
-                                        "loftq_config",
-                                        "eva_config",
-                                        "corda_config",
-                                        "lora_ga_config",
-                                        "runtime_config",
-                                        "qalora_group_size",
-                                        "ensure_weight_tying"};
-constexpr const char* kIa3Keys[] = {"modules_to_save",     "target_modules", "exclude_modules",
-                                    "feedforward_modules", "fan_in_fan_out", "init_ia3_weights"};
-constexpr const char* kVeraKeys[] = {"bias",
-                                     "modules_to_save",
-                                     "target_modules",
-                                     "exclude_modules",
-                                     "r",
-                                     "projection_prng_key",
-                                     "save_projection",
-                                     "vera_dropout",
-                                     "d_initial",
-                                     "fan_in_fan_out",
-                                     "init_weights",
-                                     "layers_to_transform",
-                                     "layers_pattern"};
-constexpr std::string_view kLoraEnds[] = {".lora_A.weight", ".lora_B.weight", ".lora_embedding_A",
-                                          ".lora_embedding_B", kMagnitude};
-constexpr std::string_view kAdaloraEnds[] = {".lora_A", ".lora_B", ".lora_E", ".ranknum"};
-constexpr std::string_view kIa3Ends[] = {".ia3_l"};
-constexpr std::string_view kVeraEnds[] = {".vera_lambda_d", ".vera_lambda_b"};
-constexpr std::string_view kVeraTensors[] = {kVeraA, kVeraB};
-constexpr Type kTypes[] = {{"LORA", "LoRA", kLoraKeys, kLoraEnds, {}, "lora_only"},
-                           {"ADALORA", "AdaLoRA", kAdaloraKeys, kAdaloraEnds, {}, "lora_only"},
-                           {"IA3", "IA3", kIa3Keys, kIa3Ends, {}},
-                           {"VERA", "VeRA", kVeraKeys, kVeraEnds, kVeraTensors, "vera_only"}};
-
-const Type& type_of(const JsonPlace& config) {
-  for (const Type& type : kTypes)
-    if (config["peft_type"].text() == type.peft_type) return type;
-  config["peft_type"].bad("it is no type of single modules");
-}
 
 // The tensors of one module.
 struct Found {
@@ -147,7 +47,7 @@ class AdapterReader {
         base_(base),
         modules_(modules_of(base)),
         out_(out),
-        type_(type_of(config)),
+        type_(module_type_of(config)),
         own_(folder, config, base, base_name_, type_.biases, out) {
     const std::string_view type = type_.peft_type;
     method_ = type == "IA3"                    ? Method::kIa3
@@ -607,7 +507,7 @@ class AdapterReader {
   const Model& base_;
   const Modules modules_;
   const FormatOutput& out_;
-  const Type& type_;
+  const ModuleType& type_;
   OwnParametersReader own_;
   Method method_ = Method::kLora;
   std::string name_;

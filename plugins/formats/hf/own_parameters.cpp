@@ -129,10 +129,10 @@ bool OwnParametersReader::take(const kit::SafetensorsEntry& entry) {
 std::vector<std::string> OwnParametersReader::trained() const {
   for (const std::string& name : saved_)
     if (!found_.contains(name))
-      config_["modules_to_save"].bad("'" + kit::printable(name) + "' has no tensor in " +
-                                     kAdapterWeights +
-                                     ", expected those of each module that was trained as a whole; "
-                                     "save the adapter again, or take the name out");
+      config_["modules_to_save"].bad(
+          "'" + kit::printable(name) + "' has no tensor in " + kAdapterWeights +
+          ", expected the tensors of each module that was trained as a whole; "
+          "save the adapter again, or take the name out");
   return trained_;
 }
 

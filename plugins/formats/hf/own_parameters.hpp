@@ -19,8 +19,8 @@ namespace plait::hf {
 // The base's tensors in the files of an adapter.
 class OwnParametersReader {
  public:
-  // only: the word of `bias` for those of the changed modules: "lora_only"; "": the type has no
-  // biases. base_name: of the base in messages.
+  // only: the word of `bias` for biases of the changed modules: "lora_only"; "": the type has
+  // none. base_name: of the base in messages.
   // Errors: PLAIT_ERR_DATA for another word, or more than 1,000 names in modules_to_save.
   OwnParametersReader(const std::string& folder, const support::JsonPlace& config,
                       const Model& base, const std::string& base_name, const std::string& only,

@@ -369,7 +369,7 @@ class AdapterWriter {
     config["save_projection"] = true;
   }
 
-  // The entry of a target, of those of one name that differ in their ranks.
+  // The entry of a target: entries of one name differ in their ranks.
   const json& adalora_entry(const Change& c) const {
     const json* found = nullptr;
     for (const json* adapter : chosen_) {

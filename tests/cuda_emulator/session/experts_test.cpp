@@ -104,7 +104,7 @@ TEST_CASE("more experts than rows: most have none") {
     CHECK(std::abs(found[i] - expected[i]) <= 1e-5 * std::abs(expected[i]));
 }
 
-TEST_CASE("the ranks that AdaLoRA lets go on a GPU are those of the CPU") {
+TEST_CASE("AdaLoRA lets the same ranks go on a GPU as on a CPU") {
   OnGpu gpu(on("cuda", kAdalora)), again(on("cuda", kAdalora)), cpu(on("cpu", kAdalora));
   const auto found = losses(gpu, kAdaloraSteps);
   CHECK(found == losses(again, kAdaloraSteps));

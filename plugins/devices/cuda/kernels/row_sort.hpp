@@ -17,7 +17,7 @@ struct SortedIndices {
 class RowSort {
  public:
   // The results, in the workspace: places of indices, sorted by their row and then by themselves,
-  // and the rows, less `first`; those of indices outside are `rows` and come last.
+  // and the rows, less `first`; an index outside has the row `rows`, which comes last.
   struct Sorted {
     const uint32_t *keys, *places;
   };

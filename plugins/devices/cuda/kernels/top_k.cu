@@ -1,4 +1,4 @@
-// top_k and its gradient. A thread for each number counts those of its row that come before it:
+// top_k and its gradient. A thread for each number counts the numbers of its row that come before:
 // that is its place. So a row of E numbers takes E^2 comparisons, side by side, and no memory.
 // Rows of experts are short.
 #include "plugins/devices/cuda/kernels/device.cuh"
