@@ -45,9 +45,11 @@ Hash128 hash_of_files(const Weights& from, const std::vector<std::string>& rules
     const TensorPlace in = from.find(name).in;
     add(all, name);
     for (const std::string& tensor : in.all_tensors()) add(all, tensor);
+    // Rows of one tensor add what they always did: adapters of before name these hashes.
     add(all,
-        strf("%lld+%lld%s%s", static_cast<long long>(in.row), static_cast<long long>(in.n_rows),
-             in.transposed ? " transposed" : "", in.column ? " column" : ""));
+        strf("%lld+%lld%s%s%s%s", static_cast<long long>(in.row), static_cast<long long>(in.n_rows),
+             in.transposed ? " transposed" : "", in.column ? " column" : "",
+             in.of_columns ? " columns" : "", in.sliced() ? " slices" : ""));
   }
   add_rules(all, rules);
   return all.digest128();
