@@ -80,7 +80,12 @@ class FileSystem {
                                           uint64_t max_bytes = UINT64_MAX) = 0;
   virtual std::unique_ptr<InputFile> open_input(const std::string& path,
                                                 uint64_t max_bytes = UINT64_MAX) = 0;
+  // Of a regular file; a pipe, which could block, and a device are PLAIT_ERR_DATA.
   virtual std::string read_all(const std::string& path, uint64_t max_bytes) = 0;
+  // Of any file, to its end; of a pipe it waits for who writes.
+  virtual std::string read_stream(const std::string& path, uint64_t max_bytes) {
+    return read_all(path, max_bytes);
+  }
   // Information on `path`, links followed; kind kNone if nothing exists there.
   virtual FileInfo info(const std::string& path) = 0;
   // True if the path itself is a symbolic link, whether or not its target exists.

@@ -34,7 +34,9 @@ void sync_fd(int fd, const char* what, const std::string& path) {
 class PosixOutput final : public OutputFile {
  public:
   PosixOutput(const std::string& path, int flags)
-      : file_(path, O_WRONLY | O_CREAT | flags, "open for writing") {}
+      : file_(path, O_WRONLY | O_CREAT | O_NONBLOCK | flags, "open for writing") {
+    file_.refuse_pipes();
+  }
   void write(const void* data, size_t size) override {
     put(data, size, [this](const char* p, size_t n, size_t) {
       const ssize_t done = ::write(file_.get(), p, n);
@@ -71,7 +73,9 @@ class PosixOutput final : public OutputFile {
 
 class PosixLock final : public FileLock {
  public:
-  explicit PosixLock(const std::string& path) : file_(path, O_RDWR | O_CREAT, "open the lock") {
+  explicit PosixLock(const std::string& path)
+      : file_(path, O_RDWR | O_CREAT | O_NONBLOCK, "open the lock") {
+    file_.refuse_pipes();
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK) fail_path("lock", path, errno);
     fail(PLAIT_ERR_STATE,
@@ -98,6 +102,9 @@ class PosixFiles final : public FileSystem {
     return posix::open_file(path, max_bytes);
   }
   std::string read_all(const std::string& path, uint64_t max_bytes) override {
+    return posix::read_regular(path, max_bytes);
+  }
+  std::string read_stream(const std::string& path, uint64_t max_bytes) override {
     return posix::read_rest(Descriptor(path, O_RDONLY, "open"), max_bytes);
   }
   FileInfo info(const std::string& path) override {

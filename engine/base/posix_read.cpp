@@ -26,6 +26,10 @@ Descriptor::Descriptor(const std::string& path, int flags, const char* what) : p
   do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) fail_path(what, path, errno);
+  if (fd_ > STDERR_FILENO) return;
+  const int higher = ::fcntl(fd_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), number = errno;
+  ::close(std::exchange(fd_, higher));
+  if (fd_ < 0) fail_path(what, path, number);
 }
 
 Descriptor::~Descriptor() {
@@ -42,6 +46,12 @@ struct stat Descriptor::status() const {
   struct stat s {};
   if (::fstat(fd_, &s) != 0) fail_path("examine", path_, errno);
   return s;
+}
+
+void Descriptor::refuse_pipes() const {
+  const mode_t mode = status().st_mode;
+  if (S_ISFIFO(mode) || S_ISSOCK(mode))
+    fail_data("[files] '" + path_ + "' is a pipe, expected a regular file; remove it");
 }
 
 namespace {
@@ -113,6 +123,12 @@ std::unique_ptr<MappedFile> map_file(const std::string& path, uint64_t max_bytes
 
 std::unique_ptr<InputFile> open_file(const std::string& path, uint64_t max_bytes) {
   return std::make_unique<PosixInput>(path, max_bytes);
+}
+
+std::string read_regular(const std::string& path, uint64_t max_bytes) {
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");
+  plain_size(file, max_bytes);
+  return read_rest(file, max_bytes);
 }
 
 std::string read_rest(const Descriptor& file, uint64_t max_bytes) {

@@ -15,7 +15,8 @@ namespace plait::posix {
 // <what> '<path>': <reason>".
 [[noreturn]] void fail_path(const char* what, const std::string& path, int number);
 
-// Owns a file descriptor and closes it.
+// Owns a file descriptor and closes it. It is never 0, 1 or 2: what a program whose standard streams
+// are closed prints would go to the file.
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags, const char* what);
@@ -26,6 +27,8 @@ class Descriptor {
   const std::string& path() const { return path_; }
   void close();
   struct stat status() const;
+  // PLAIT_ERR_DATA for a pipe or a socket, in which a write or read could block.
+  void refuse_pipes() const;
 
  private:
   int fd_ = -1;
@@ -34,6 +37,8 @@ class Descriptor {
 
 std::unique_ptr<MappedFile> map_file(const std::string& path, uint64_t max_bytes);
 std::unique_ptr<InputFile> open_file(const std::string& path, uint64_t max_bytes);
+// The content of a regular file, whose size may be wrong, as in /proc.
+std::string read_regular(const std::string& path, uint64_t max_bytes);
 std::string read_rest(const Descriptor& file, uint64_t max_bytes);
 
 }  // namespace plait::posix

@@ -18,7 +18,7 @@ std::thread start_thread(std::function<void()> work) {
   try {
     return kit::start_thread(std::move(work));
   } catch (const std::system_error& e) {
-    fail_io("[base] cannot start a thread", e.code().value());
+    fail_io("[base] cannot start a thread (limits: ulimit -u and -v)", e.code().value());
   }
 }
 

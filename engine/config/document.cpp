@@ -178,7 +178,7 @@ Document Document::read(FileSystem& files, const std::string& path, Problems& pr
 Document Document::parse_file(FileSystem& files, const std::string& path, Problems& problems) {
   std::string text;
   try {
-    text = files.read_all(path, kMaxFileBytes);
+    text = files.read_stream(path, kMaxFileBytes);
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;
     problems.add({path, 0, 0}, "", e.text());

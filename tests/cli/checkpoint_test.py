@@ -30,6 +30,20 @@ class Checkpoints(RankCase):
         return sorted(path.name for path in (self.folder / folder).iterdir())
 
 
+class Hostile(Checkpoints):
+    def test_a_pipe_holds_nothing_up(self):
+        self.train("r", steps=4)
+        manifest = next((self.folder / "r/ckpt").glob("step-*")) / "MANIFEST.json"
+        manifest.unlink()
+        os.mkfifo(manifest)
+        for words in (["run", "t.toml", "--run-dir", "r", "--resume", "must"], ["checkpoint", "verify", "r"]):
+            self.assertIn("MANIFEST.json' is not a regular file", self.plait(*words).err)
+        self.expect(0, "checkpoint", "ls", "r")
+        (self.folder / "r/lock").unlink()
+        os.mkfifo(self.folder / "r/lock")
+        self.assertIn("lock' is a pipe, expected a regular file", self.expect(3, "run", "t.toml", "--run-dir", "r", "--resume", "never").err)
+
+
 class Listed(Checkpoints):
     def test_runs_and_marks(self):
         self.assertIn("there is no 'runs'", self.expect(2, "checkpoint", "ls").err)

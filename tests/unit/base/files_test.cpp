@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
@@ -100,7 +103,8 @@ TEST_CASE("errors name the path and the reason") {
   at.files.replace(at / "big", std::string(100, 'x'));
   e = error_of([&] { at.files.read_all(at / "big", 99); });
   CHECK(e.code() == PLAIT_ERR_DATA);
-  CHECK(contains(e.text(), "at most") == false);
+  CHECK(contains(e.text(), "has 100 B, expected at most 99 B"));
+  e = error_of([&] { at.files.read_stream(at / "big", 99); });
   CHECK(contains(e.text(), "has more than 99 B"));
   e = error_of([&] { at.files.map(at / "big", 99); });
   CHECK(e.code() == PLAIT_ERR_DATA);
@@ -115,6 +119,43 @@ TEST_CASE("errors name the path and the reason") {
   CHECK(contains(e.text(), "/q'"));
   e = error_of([&] { at.files.replace(at / "no/such", "x"); });
   CHECK(contains(e.text(), "no/such"));
+}
+
+TEST_CASE("a pipe is no regular file, and nothing waits for its other end") {
+  const Scratch at;
+  const std::string pipe = at / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const auto refused = [&](const auto& what) {
+    const Error e = error_of(what);
+    CAPTURE(e.text());
+    return contains(e.text(), pipe + "'") &&
+           (e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO);
+  };
+  CHECK(refused([&] { at.files.read_all(pipe, 10); }));
+  CHECK(refused([&] { at.files.map(pipe); }));
+  CHECK(refused([&] { at.files.open_input(pipe); }));
+  CHECK(refused([&] { at.files.open(pipe, OpenMode::kReplace); }));
+  CHECK(refused([&] { at.files.lock(pipe); }));
+  std::thread writer([&] { std::ofstream(pipe) << "an experiment"; });
+  CHECK(at.files.read_stream(pipe, 100) == "an experiment");
+  writer.join();
+  CHECK(!at.files.read_all("/proc/self/status", 1 << 20).empty());  // its size is 0
+}
+
+TEST_CASE("a file that is opened never takes the place of a standard stream") {
+  const Scratch at;
+  const int before = dup(STDIN_FILENO);
+  close(STDIN_FILENO);
+  const auto file = at.files.open(at / "a", OpenMode::kCreate);
+  const bool is_free = fcntl(STDIN_FILENO, F_GETFD) < 0;
+  if (before >= 0) {
+    dup2(before, STDIN_FILENO);
+    close(before);
+  }
+  CHECK(is_free);
+  file->write("x", 1);
+  file->close();
+  CHECK(at.files.read_all(at / "a", 10) == "x");
 }
 
 TEST_CASE("a file is read at any place, and one that was cut short is an error") {
