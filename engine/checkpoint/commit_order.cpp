@@ -48,6 +48,10 @@ void read_lineage(std::string_view body, Commit& commit) {
   commit.number = number_of(body, "commit");
   commit.lineage = value_of(body, "id");
   commit.from = number_of(body, "from");
+  if (commit.number < 0 || commit.number > kMaxCount) {
+    commit.number = 0;
+    fail_data("[checkpoint] the number of a commit is above 2^53");
+  }
 }
 
 Commit read_commit(FileSystem& files, const std::string& folder, const CheckpointName& name) {

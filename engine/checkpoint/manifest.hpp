@@ -20,6 +20,8 @@ constexpr char kDamageHint[] =
 
 constexpr int64_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 256u << 20;
+// Of what counts steps, samples or commits: its sums and products with a batch stay below 2^63.
+constexpr int64_t kMaxCount = int64_t{1} << 53;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 inline constexpr char kExperimentName[] = "run.toml";  // beside the manifest, unless unknown
 

@@ -34,6 +34,7 @@ class JsonReader {
     return *found;
   }
   int64_t number(const char* key) const { return as_number(get(key), key); }
+  int64_t count(const char* key) const { return as_count(get(key), key); }
   uint64_t word(const char* key) const {
     const Json& v = get(key);
     if (!v.is(Kind::kWhole)) wrong(key, "a whole number of 0 or more");
@@ -66,6 +67,11 @@ class JsonReader {
   int64_t as_number(const Json& v, const char* key) const {
     if (!v.is(Kind::kWhole) || v.whole > static_cast<uint64_t>(INT64_MAX))
       wrong(key, "a whole number from 0 to 2^63-1");
+    return static_cast<int64_t>(v.whole);
+  }
+  int64_t as_count(const Json& v, const char* key) const {
+    if (!v.is(Kind::kWhole) || v.whole > static_cast<uint64_t>(kMaxCount))
+      wrong(key, "a whole number from 0 to 2^53");
     return static_cast<int64_t>(v.whole);
   }
   const std::string& as_text(const Json& v, const char* key, size_t longest) const {
@@ -114,17 +120,17 @@ RunState read_state(const JsonReader& root) {
   RunState s;
   s.engine_version = root.text("engine_version");
   if (root.json().find("saved_at")) s.saved_at = root.number("saved_at");  // older engines: absent
-  s.step = root.number("step");
-  s.samples = root.number("samples");
+  s.step = root.count("step");
+  s.samples = root.count("samples");
   const JsonReader world = root.object("world");
   s.world = {world.number("data"), world.number("tensor"), world.number("pipeline")};
   const JsonReader random = root.object("random");
   s.seed = random.word("seed");
-  s.random_step = random.number("step");
+  s.random_step = random.count("step");
   const JsonReader cursors = root.object("cursors");
   for (size_t i = 0; i < cursors.json().items.size(); ++i) {
     const std::string& name = cursors.json().keys[i];
-    s.cursors[name] = cursors.as_number(cursors.json().items[i], name.c_str());
+    s.cursors[name] = cursors.as_count(cursors.json().items[i], name.c_str());
   }
   s.config_hash = root.text("config_hash");
   if (root.json().find("settings")) {  // absent in checkpoints of older engines
@@ -271,9 +277,9 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
   manifest.state = read_state(root);
   if (root.json().find("lineage")) {  // absent in checkpoints of older engines
     const JsonReader lineage = root.object("lineage");
-    manifest.commit = lineage.number("commit");
+    manifest.commit = lineage.count("commit");
     manifest.state.lineage = lineage.text("id");
-    manifest.state.lineage_from = lineage.number("from");
+    manifest.state.lineage_from = lineage.count("from");
   }
   // What is left in them is no record.
   for (const char* key : {"files", "tensors"})

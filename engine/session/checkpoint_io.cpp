@@ -99,8 +99,9 @@ Extra parse_extra(const plan::Plan& plan, const std::string& extra, int64_t step
   const auto number = [&](const char* key, int64_t otherwise) {
     const JsonValue* v = json.find(key);
     if (!v) return otherwise;
-    if (!v->is(Kind::kWhole) && !v->is(Kind::kNegative))
-      bad(std::string("has '") + key + "' that is no whole number");
+    constexpr uint64_t kMost = uint64_t{1} << 53;
+    if (!v->is(Kind::kNegative) && (!v->is(Kind::kWhole) || v->whole > kMost))
+      bad(std::string("has '") + key + "' that is not a whole number up to 2^53");
     return static_cast<int64_t>(v->whole);
   };
   const auto text = [&](const char* key) {

@@ -133,6 +133,21 @@ TEST_CASE("a damaged newest falls back within its lineage, then to the stale") {
   CHECK(newest(*files) == 30);
 }
 
+TEST_CASE("a number of a commit after which there is none is no number") {
+  const auto files = first_lineage();
+  const std::string path = "ckpt/" + name(30) + "/MANIFEST.json";
+  std::string body(unseal_manifest(files->content(path), path));
+  const std::string key = "\"commit\": ";
+  const size_t at = body.find(key) + key.size();
+  body.replace(at, body.find_first_not_of("0123456789", at) - at, "9223372036854775807");
+  files->set_content(path, seal_manifest(body));
+  CHECK(newest(*files) == 20);
+  save(*files, 40, 3, "a", 0);
+  const auto saved = read_manifest(*files, "ckpt/" + name(40));
+  CHECK(saved.commit == 3);
+  CHECK(newest(*files) == 40);
+}
+
 TEST_CASE("a checkpoint without a readable manifest displaces none that has one") {
   const auto files = first_lineage();
   damage(*files, "ckpt/" + name(30) + "/MANIFEST.json");

@@ -137,6 +137,19 @@ TEST_CASE("manifests that make no sense are refused by key") {
         std::string::npos);
 }
 
+TEST_CASE("counts that sums and products would carry over 2^63 are refused") {
+  for (const std::string count : {"\"samples\": 32000", "\"step\": 1000", "\"train\": 12",
+                                  "\"commit\": 9", "\"from\": 500"}) {
+    const std::string key = count.substr(0, count.find(':'));
+    CAPTURE(key);
+    CHECK(refusal(count, key + ": 9007199254740993").find("a whole number from 0 to 2^53") !=
+          std::string::npos);
+    const std::string body(unseal_manifest(manifest_text(sample()), "m"));
+    const std::string most = replaced(body, count, key + ": 9007199254740992");
+    CHECK_NOTHROW(parse_manifest(seal_manifest(most), "m"));
+  }
+}
+
 TEST_CASE("a file that is in a manifest twice is refused, or it would be read twice") {
   Manifest m = sample();
   m.files.push_back(m.files.front());
