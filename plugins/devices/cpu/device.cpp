@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "plugins/devices/cpu/matmul/matmul.hpp"
+#include "plugins/devices/cpu/thread_limit.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -93,6 +94,7 @@ CpuDevice::CpuDevice(const Host& host, const Options& o)
       memory_(o.flag("huge_pages")),
       binding_(static_cast<int>(threads_), o.integer("first_core"), bind_of(o)) {
   check_fork();
+  check_thread_limit(static_cast<int>(threads_));
   computed_in.store(getpid());
   const std::string limit = limit_of(o, threads_);
   summary_ = count_of_threads(threads_) + limit + ", " + isa_name(machine_isa()) + ", " +
