@@ -50,6 +50,10 @@ void check_result(const plait_step_result* out) {
 session::Settings settings_of(const plait_plan& plan, const plait_session_options& o,
                               CallGuard& guard) {
   session::Settings s;
+  if (o.run_dir && !*o.run_dir)
+    fail_invalid(
+        "[capi] plait_session_options.run_dir is \"\", expected a folder, or NULL for a new "
+        "one in run.out");
   if (o.run_dir) s.run_dir = o.run_dir;
   s.no_files = o.no_files != 0;
   if (o.resume > PLAIT_RESUME_MUST)

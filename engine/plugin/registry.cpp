@@ -182,8 +182,24 @@ bool Registry::is_no_plugin(const std::string& path) const {
 
 void Registry::load(const std::string& path) { load_file({path, "given", true}, path, false); }
 
+bool Registry::is_closed(const SearchPath& location) {
+  if (location.must) return false;
+  try {
+    if (files_.is_folder(location.path)) files_.list(location.path);
+    return false;
+  } catch (const Error& e) {
+    if (e.code() == PLAIT_ERR_MEMORY) throw;
+    report_.entries.push_back(
+        {location.path, location.source, Outcome::kAbsent, "", "", e.text(), "", {}});
+    if (location.source == "PLAIT_PLUGIN_PATH")
+      log_.warn("[plugin] '" + location.path + "' of PLAIT_PLUGIN_PATH is left out: " + e.text());
+    return true;
+  }
+}
+
 void Registry::load_all(const std::vector<SearchPath>& locations) {
   for (const SearchPath& location : locations) {
+    if (is_closed(location)) continue;
     const bool folder = is_absolute(location.path) && files_.is_folder(location.path);
     if (!folder && !location.must && !files_.exists(location.path)) {
       report_.entries.push_back({location.path,

@@ -101,6 +101,8 @@ class Registry : public config::Catalog {
   void load_checked(LoadEntry& entry);
   void open(std::unique_ptr<Library> library, const plait_plugin* table, const std::string& path);
   bool is_no_plugin(const std::string& path) const;
+  // A place that nobody named and that this process may not look into; it is reported.
+  bool is_closed(const SearchPath& location);
   const ItemHead& find(std::string_view kind, std::string_view name) const;
   const Plugin* plugin_named(std::string_view name) const;
 

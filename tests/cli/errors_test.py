@@ -24,6 +24,7 @@ class CommandLine(Case):
     def test_values_of_options(self):
         self.fails(2, ["run", "x.toml", "--resume", "maybe"], "--resume: 'maybe' is not one of auto, never, must; see plait run --help")
         self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
+        self.fails(2, ["run", "x.toml", "--run-dir", ""], "--run-dir: names no folder; leave it out for a new one in run.out")
         self.fails(2, ["run", "x.toml", "--run-dir", "a", "--run-dir", "b"], "--run-dir is given more than once; give it once")
         self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
         self.fails(2, ["env", "--data"], "--data needs a DIR after it")
@@ -102,6 +103,20 @@ class CommandLine(Case):
         self.assertIn("could not be written to standard output", done.stderr)
         for words in ("run demo.toml >&-", "run demo.toml 2>/dev/null | head -1; exit ${PIPESTATUS[0]}"):
             self.assertIn(self.shell(f"{PLAIT} {words}").returncode, (0, 141), words)
+
+    def test_closed_standard_streams(self):
+        # A daemon closes them; the next file that is opened must not take their place.
+        self.write("demo.toml", TINY)
+        for at, closed in enumerate((">&-", "2>&-", "<&-", ">&- 2>&-", ">&- 2>&- <&-")):
+            done = self.shell(f"{PLAIT} run demo.toml --run-dir r{at} {closed}")
+            self.assertEqual(done.returncode, 0, (closed, done.stderr))
+            self.assertEqual((self.folder / f"r{at}/lock").read_text().count("\n"), 2, closed)
+            self.expect(0, "checkpoint", "verify", f"r{at}")
+
+    def test_a_plugin_folder_that_may_not_be_looked_into(self):
+        # A name that is too long fails as a folder without permission does, for root, too.
+        self.write("demo.toml", TINY)
+        self.expect(0, "check", "demo.toml", env={"HOME": "/" + 300 * "x"})
 
     def shell(self, command):
         return subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True, text=True, timeout=TIME)

@@ -322,7 +322,12 @@ void add_run(CLI::App& app, Context& context) {
   add_file(*verb, arguments->file);
   verb->add_option("--run-dir", arguments->run_dir,
                    "folder for this run's files; default: a new folder below run.out")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check([](const std::string& folder) {
+        return folder.empty()
+                   ? std::string("names no folder; leave it out for a new one in run.out")
+                   : std::string();
+      });
   verb->add_option("--resume", arguments->resume,
                    "resume from the newest checkpoint: if there is one, never, or fail without one")
       ->check(CLI::IsMember({"auto", "never", "must"}));

@@ -34,6 +34,11 @@ TEST_CASE("relative and absent places are reported; a named one is an error") {
       {{"relative", "PLAIT_PLUGIN_PATH", false}, {"/no/such/folder", "user", false}});
   REQUIRE(bench.registry.report().entries.size() == 2);
   CHECK(bench.registry.report().entries[1].outcome == Outcome::kAbsent);
+  // As a folder that this user may not look into, which a test that runs as root cannot have.
+  bench.registry.load_all({{"/" + std::string(300, 'x'), "user", false}});
+  REQUIRE(bench.registry.report().entries.size() == 3);
+  CHECK(bench.registry.report().entries[2].outcome == Outcome::kAbsent);
+  CHECK(contains(bench.registry.report().entries[2].reason, "cannot examine"));
   const Error e = error_of([&] {
     bench.registry.load_all({{"/no/such/plugin.so", "given", true}});
   });
