@@ -1,6 +1,7 @@
 # plait_fuzz_targets(<folder>): each <folder>/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and
-# becomes the target fuzz_<name>, linked with every engine module and with the targets and sources
-# listed in <folder>/<name>_fuzz.link.txt; without those in <name>_fuzz.needs.txt it is left out. Seeds are in <folder>/corpus/<name>/.
+# becomes the target fuzz_<name>, linked with the targets and sources listed in
+# <folder>/<name>_fuzz.link.txt, so that a change elsewhere does not link it again; without the targets
+# in <name>_fuzz.needs.txt it is left out. Seeds are in <folder>/corpus/<name>/.
 #
 # With -DPLAIT_FUZZ=ON (clang) the target is a libFuzzer binary in fuzz/. Otherwise it links
 # tests/fuzz/replay_main.cpp, which replays the seeds and mutations of them, as the test
@@ -20,9 +21,6 @@ function(plait_fuzz_targets folder)
     endif()
     add_executable(fuzz_${name} ${source})
     target_link_libraries(fuzz_${name} PRIVATE plait_tree)
-    foreach(module IN ITEMS base config plugin program topology plan runtime data checkpoint observe session)
-      target_link_libraries(fuzz_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:plait_${module}>)
-    endforeach()
     plait_link_list(fuzz_${name} ${folder}/${stem}.link.txt)
     set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
     if(PLAIT_FUZZ)
