@@ -13,6 +13,7 @@ import workspace
 # They read sources or install, or need a machine that does nothing else: no mutant of code is for them.
 LEFT_OUT = re.compile(r"structure|install$|mutate|chaos$|hosts$|abi_(headers|baseline|tags|symbols|.*self_test)")
 UNKNOWN_SECONDS = 20.0  # of a test that has not run yet
+START_SECONDS = 2.0  # to link and start any test
 
 
 def words(text):
@@ -45,7 +46,9 @@ class Suite:
     def __init__(self, space, jobs):
         self.space, self.jobs = space, jobs
         self.durations_file = space.folder / "durations.json"
-        self.durations = json.loads(self.durations_file.read_text()) if self.durations_file.exists() else {}
+        self.durations = durations_of_ctest(space.root / "build/dev")
+        if self.durations_file.exists():
+            self.durations |= json.loads(self.durations_file.read_text())
         self.tests = self._listed(space.execute, space.build)
         # The same tests of the tree itself, which has no mutant.
         self.clean = {t.name: t for t in self._listed(workspace.run, space.root / "build/dev")}
@@ -67,16 +70,20 @@ class Suite:
         return self.durations.get(test.name, UNKNOWN_SECONDS)
 
     def ordered(self, file):
-        """The tests, first those of the file's module and those that have found its mutants, cheap ones before costly ones."""
+        """The tests, first those that find most mutants of the file in a second, by what is known: the mutants of its module, and of the engine
+        or of plugins, that each has found, and whether its name and the file's have words in common."""
         module = module_of(file)
-        of_file, of_module = words(file), words(module)
+        of_file, of_module, others = words(file), words(module), collections.Counter()
+        for other, kills in self.kills.items():
+            if other != module and other.split("/")[0] == module.split("/")[0]:
+                others.update(kills)
 
-        def score(test):
+        def chance(test):
             of_test = words(test.name)
             near = len(of_test & of_file) + (2 if test.name.startswith("unit_") and of_test & of_module else 0)
-            return near + min(4, self.kills[module][test.name])
+            return 0.1 + near + 2 * self.kills[module][test.name] + 0.2 * others[test.name]
 
-        return sorted(self.tests, key=lambda t: (-score(t), self.seconds(t), t.name))
+        return sorted(self.tests, key=lambda t: (-chance(t) / (START_SECONDS + self.seconds(t)), t.name))
 
     def passes(self, test, execute, limit, stop=None):
         """(True, False, or None where it ran past the limit; seconds)"""
@@ -154,7 +161,10 @@ class Suite:
         return (self.space.tree / "build/dev" / test.program).stat().st_mtime_ns >= begun_ns
 
     def _finds(self, test, found):
-        passed, seconds = self.passes(test, self.space.execute, self.limit(test), stop=lambda: bool(found))
+        limit = self.limit(test)
+        passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found))
+        if passed is None and not found and self.is_reliable(test) and (limit := self._longer_limit(test, limit)):
+            passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found))
         if passed:
             if test.name not in self.durations:
                 self._learn(test, seconds)
@@ -163,6 +173,26 @@ class Suite:
             return False
         found.append(("timed out" if passed is None else "killed", test.name))
         return True
+
+    def _longer_limit(self, test, limit):
+        """The limit for another try of a test that ran past one, or None: without the mutant, on the machine as busy as it is now, it takes less
+        than a third."""
+        clean = self.clean[test.name]
+        passed, seconds = self.passes(clean, workspace.run, max(limit, clean.limit))
+        if not passed:
+            self.reliable[test.name] = False
+        elif 3 * seconds > limit:
+            self._learn(test, seconds)
+            return self.limit(test)
+        return None
+
+
+def durations_of_ctest(build):
+    """{test: seconds}, as ctest has last measured them."""
+    file = build / "Testing/Temporary/CTestCostData.txt"
+    lines = file.read_text().splitlines() if file.exists() else []
+    found = [line.rsplit(" ", 2) for line in lines[:lines.index("---")] if line] if "---" in lines else []
+    return {name: float(seconds) for name, runs, seconds in found if int(runs) > 0}
 
 
 def module_of(file):
