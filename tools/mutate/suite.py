@@ -55,6 +55,8 @@ class Suite:
         self.targets = space.targets()
         self.runtime = [out for out, rule in self.targets.items() if re.search("(SHARED|MODULE)_LIBRARY_LINKER", rule)]
         self.runtime += [out for out in ("bin/plait",) if out in self.targets]
+        self.folders = {os.path.dirname(out) for out in self.runtime} - {"bin", ""}
+        self.opens = {}  # program -> whether it may load a plugin
         self.reliable = {}  # name -> whether it passes without a mutant
         self.kills = collections.defaultdict(collections.Counter)  # module -> test -> mutants found
         self.ninja_lock, self.reliable_lock = threading.Lock(), threading.Lock()
@@ -152,18 +154,29 @@ class Suite:
         return found[0]
 
     def _concerned(self, test, file, begun_ns):
-        """Builds what the test needs. A program that is not linked again after a change of the engine does not contain it."""
+        """Builds what the test needs. A program that is not linked again does not contain the change, and may load it only from a plugin."""
         with self.ninja_lock:
             if not self.space.ninja([p for p in test.parts if p in self.targets] or ["-n"]):
                 raise SystemExit(f"[mutate] the program of {test.name} could not be built:\n{self.space.output[-3000:]}")
-        if test.program is None or not file.startswith("engine/"):
+        if test.program is None:
             return True
-        return (self.space.tree / "build/dev" / test.program).stat().st_mtime_ns >= begun_ns
+        program = self.space.tree / "build/dev" / test.program
+        return program.stat().st_mtime_ns >= begun_ns or not file.startswith("engine/") and self._opens_libraries(test.program, program)
+
+    def _opens_libraries(self, name, program):
+        """Whether the program may load a plugin: it contains the path of a folder of libraries."""
+        if name not in self.opens:
+            text = program.read_bytes()
+            self.opens[name] = any(f"{self.space.build}/{folder}".encode() in text for folder in self.folders)
+        return self.opens[name]
 
     def _finds(self, test, found):
         limit = self.limit(test)
         passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found))
-        if passed is None and not found and self.is_reliable(test) and (limit := self._longer_limit(test, limit)):
+        if passed is None and not found and self.is_reliable(test):
+            # Not because the machine is busy: also again, and not without the mutant.
+            if not (limit := self._limit_now(test, limit)):
+                return False
             passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found))
         if passed:
             if test.name not in self.durations:
@@ -174,17 +187,11 @@ class Suite:
         found.append(("timed out" if passed is None else "killed", test.name))
         return True
 
-    def _longer_limit(self, test, limit):
-        """The limit for another try of a test that ran past one, or None: without the mutant, on the machine as busy as it is now, it takes less
-        than a third."""
+    def _limit_now(self, test, limit):
+        """The limit on the machine as busy as it is now; None if the test does not pass without the mutant."""
         clean = self.clean[test.name]
         passed, seconds = self.passes(clean, workspace.run, max(limit, clean.limit))
-        if not passed:
-            self.reliable[test.name] = False
-        elif 3 * seconds > limit:
-            self._learn(test, seconds)
-            return self.limit(test)
-        return None
+        return max(limit, 6 * seconds) if passed else None
 
 
 def durations_of_ctest(build):
