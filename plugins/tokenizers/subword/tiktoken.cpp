@@ -160,10 +160,13 @@ class Reader {
       int32_t id = static_cast<int32_t>(parts_.texts.size());
       std::string_view text = given;
       if (equals != given.npos && equals > 0) {
+        int32_t named = 0;
         const auto number =
-            std::from_chars(given.data() + equals + 1, given.data() + given.size(), id);
-        if (number.ec == std::errc() && number.ptr == given.data() + given.size())
+            std::from_chars(given.data() + equals + 1, given.data() + given.size(), named);
+        if (number.ec == std::errc() && number.ptr == given.data() + given.size()) {
+          id = named;
           text = given.substr(0, equals);
+        }
       }
       add_special(text, id);
     }

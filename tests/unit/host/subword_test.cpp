@@ -251,6 +251,16 @@ TEST_CASE("tiktoken: the encoding by the name of the file, and lines that are wr
                  "the special token 'x' has the id 0, which another token has"));
 }
 
+TEST_CASE("tiktoken: a special token with its id, and one that contains a number") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  write(folder / "r.tiktoken", "YQ== 0\nYg== 1\n");
+  const auto t = host::open_tokenizer(
+      engine, "type = \"tiktoken\"\npath = \"" + (folder / "r.tiktoken") +
+                  "\"\npattern = \"[ab]\"\nspecials = [\"<|x|>=7\", \"<|y=1|>\", \"<|z=|>\"]");
+  CHECK(host::encode(t, "a<|x|>b<|y=1|><|z=|>") == std::vector<int32_t>{0, 7, 1, 8, 9});
+}
+
 // The library tiktoken leaves such text out.
 TEST_CASE("tiktoken: text that the pattern does not match is an error, not lost") {
   const host::Engine engine(host::new_engine(), plait_engine_close);
