@@ -65,12 +65,14 @@ std::vector<int32_t> chat_ids(const tokenizer::Tokenizer& tokenizer, const char*
   const auto pieces = pieces_of(c, specials.choose(c.format->begin, PLAIT_TOKEN_BEGIN),
                                 specials.choose(c.format->end, PLAIT_TOKEN_END));
   std::vector<int32_t> all;
+  uint64_t begin = 0;  // of the span in the conversation's text
   for (const kit::ChatSpan& span : kit::chat_spans(pieces, specials)) {
     kit::InvalidBytes found;
     const auto ids = tokenizer.encode(span.text, span.plain ? PLAIT_ENCODE_PLAIN : 0, false, found);
     all.insert(all.end(), ids.begin(), ids.end());
-    if (invalid.n == 0) invalid.first = found.first;
+    if (invalid.n == 0 && found.n > 0) invalid.first = begin + found.first;
     invalid.n += found.n;
+    begin += span.text.size();
   }
   return all;
 }

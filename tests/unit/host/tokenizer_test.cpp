@@ -60,6 +60,30 @@ TEST_CASE("chars: sorted characters of a text, or given ones") {
                  "cannot open it: No such file"));
 }
 
+TEST_CASE("chars: bytes that are not UTF-8 are replaced and counted, or refused") {
+  const Engine engine(host::new_engine(), plait_engine_close);
+  const Tokenizer t = open_tokenizer(engine, "type = \"chars\"\ncharacters = \"ab\xEF\xBF\xBD\"");
+  const auto replaced = [&](const std::string& text, uint64_t& first) {
+    plait_tokens* tokens = nullptr;
+    host::check(plait_tokenizer_encode(t.get(), text.data(), text.size(), 0, &tokens));
+    const uint64_t n = plait_tokens_replaced(tokens, &first);
+    CHECK(n == plait_tokens_replaced(tokens, nullptr));
+    plait_tokens_free(tokens);
+    return n;
+  };
+  uint64_t first = 9;
+  CHECK(replaced("ab", first) == 0);
+  CHECK(first == 0);
+  CHECK(replaced("ab\xFF\xFE", first) == 2);
+  CHECK(first == 2);
+  CHECK(plait_tokens_replaced(nullptr, &first) == 0);
+  CHECK(first == 0);
+  CHECK(encode(t, "ab\xFF") == encode(t, "ab\xEF\xBF\xBD"));
+  const auto failure = failure_of([&] { encode(t, "ab\xFF", PLAIT_ENCODE_STRICT); });
+  CHECK(failure.code == PLAIT_ERR_DATA);
+  CHECK(contains(failure.text, "not UTF-8 at byte 2"));
+}
+
 TEST_CASE("several threads encode at a time, also after the engine was closed") {
   Engine engine(host::new_engine(), plait_engine_close);
   const Tokenizer t = open_tokenizer(engine, "type = \"chars\"\ncharacters = \"abc\"");

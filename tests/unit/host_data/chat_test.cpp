@@ -133,6 +133,30 @@ TEST_CASE("a message cannot end its turn") {
   CHECK(host::decode(t, encode(t, "zephyr", evil)) == "<|user|>\nx<|end|>y<|end|>\n");
 }
 
+TEST_CASE(
+    "bytes of messages that are not UTF-8 are replaced, counted, and the first one is found") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  const json tokenizers = read_json("tokenizers.json");
+  host::write(folder / "tokenizer.json", tokenizers.at("cases")[1].at("text").get<std::string>());
+  const auto t =
+      host::open_tokenizer(engine, "type = \"hf\"\npath = \"" + (folder / "tokenizer.json") + "\"");
+  const json given = list({{"user", "a"}, {"assistant", "b\xFF\xFE"}, {"user", "c\xFF"}});
+  const Messages m(given);
+  plait_tokens* tokens = nullptr;
+  host::check(plait_chat_encode(t.get(), "zephyr", m.data(), m.size(), 0, &tokens));
+  uint64_t first = 0;
+  CHECK(plait_tokens_replaced(tokens, &first) == 3);
+  const std::vector<int32_t> ids(plait_tokens_data(tokens),
+                                 plait_tokens_data(tokens) + plait_tokens_size(tokens));
+  plait_tokens_free(tokens);
+  CHECK(first == host::decode(t, ids).find("\xEF\xBF\xBD"));
+  CHECK(ids == encode(t, "zephyr",
+                      list({{"user", "a"},
+                            {"assistant", "b\xEF\xBF\xBD\xEF\xBF\xBD"},
+                            {"user", "c\xEF\xBF\xBD"}})));
+}
+
 TEST_CASE("what a template cannot express is said, with the message") {
   const auto text_of = [](const std::string& name, const json& messages, uint32_t flags = 0) {
     return failure_of([&] { render(name, messages, flags); }).text;
