@@ -74,6 +74,12 @@ void slices(const plait_format_output& out, const char* parameter,
   out.slices(out.user, &at);
 }
 
+void block(const plait_format_output& out, const char* parameter, const char* tensor,
+           int64_t row = 0, int64_t column = 0, int64_t rows = 1, int64_t columns = 1) {
+  const plait_tensor_block at{parameter, tensor, row, column, rows, columns};
+  out.block(out.user, &at);
+}
+
 }  // namespace
 
 TEST_CASE("what a format writes wrongly names plugin, format and the fault") {
@@ -128,6 +134,31 @@ TEST_CASE("what a format writes wrongly names plugin, format and the fault") {
          slices(o, "p", {"u"});
        },
        "'p' two places"},
+      {[](const auto& o) { o.block(o.user, nullptr); }, "a block that is NULL"},
+      {[](const auto& o) { block(o, "", "t"); }, "a block of a parameter without a name"},
+      {[](const auto& o) { block(o, "p", nullptr); }, "a block in a tensor without a name"},
+      {[](const auto& o) { block(o, "p", "t", -1); }, "puts 'p' outside of 't'"},
+      {[](const auto& o) { block(o, "p", "t", 0, -1); }, "puts 'p' outside of 't'"},
+      {[](const auto& o) { block(o, "p", "t", 0, 0, -1); }, "puts 'p' outside of 't'"},
+      {[](const auto& o) { block(o, "p", "t", 0, 0, 1, -1); }, "puts 'p' outside of 't'"},
+      {[](const auto& o) {
+         place(o, "p", "t");
+         block(o, "p", "u");
+       },
+       "'p' two places"},
+      {[](const auto& o) {
+         block(o, "p", "t");
+         place(o, "p", "u");
+       },
+       "'p' two places"},
+      {[](const auto& o) { o.weights(o.user, "a/b.safetensors"); },
+       "the file name 'a/b.safetensors'"},
+      {[](const auto& o) { o.weights(o.user, "b.bin"); }, "the weights the name 'b.bin'"},
+      {[](const auto& o) {
+         o.weights(o.user, "a.safetensors");
+         o.weights(o.user, "b.safetensors");
+       },
+       "the weights the name 'b.safetensors'"},
       {[](const auto& o) { o.ignore(o.user, ""); }, "a pattern of tensors without a name"},
       {[](const auto&) {}, "gave no experiment.toml"},
   };

@@ -12,7 +12,16 @@ using namespace plait::plugin;
 
 namespace {
 
-// The smallest ELF file with a note, created byte by byte: header, note, names, section headers.
+struct Symbol {
+  const char* name;
+  int binding;  // 0: local, 1: global, 2: weak
+  int kind;     // 1: data, 2: code, 3: a section, 4: a file
+  int visibility;
+  bool defined;
+};
+
+// The smallest ELF file with a note, created byte by byte: header, note, names, symbols if there are
+// any, section headers.
 struct TinyElf {
   bool wide, big;
   std::vector<unsigned char> bytes;
@@ -29,11 +38,20 @@ struct TinyElf {
     for (int i = 0; i < n; ++i)
       bytes[at + i] = static_cast<unsigned char>(value >> 8 * (big ? n - 1 - i : i));
   }
-  void section(uint32_t name, uint32_t type, uint64_t offset, uint64_t size) {
-    put(name, 4), put(type, 4), word(0), word(0), word(offset), word(size), put(0, 4), put(0, 4),
-        word(4), word(0);
+  void section(uint32_t name, uint32_t type, uint64_t offset, uint64_t size, uint32_t link = 0,
+               uint64_t entry_size = 0) {
+    put(name, 4), put(type, 4), word(0), word(0), word(offset), word(size), put(link, 4), put(0, 4),
+        word(4), word(entry_size);
   }
-  TinyElf(bool is_wide, bool is_big, uint32_t machine, const std::string& text)
+  void symbol(const Symbol& s, uint64_t name) {
+    const int info = s.binding << 4 | s.kind;
+    put(name, 4);
+    if (!wide) put(0, 4), put(0, 4);
+    put(info, 1), put(s.visibility, 1), put(s.defined ? 1 : 0, 2);
+    if (wide) put(0, 8), put(0, 8);
+  }
+  TinyElf(bool is_wide, bool is_big, uint32_t machine, const std::string& text,
+          const std::vector<Symbol>& symbols = {})
       : wide(is_wide), big(is_big) {
     bytes = {0x7f,
              'E',
@@ -45,8 +63,8 @@ struct TinyElf {
     bytes.resize(16);
     put(3, 2), put(machine, 2), put(1, 4), word(0), word(0);
     const size_t table_at = bytes.size();
-    word(0), put(0, 4), put(0, 2), put(0, 2), put(0, 2), put(wide ? 64 : 40, 2), put(3, 2),
-        put(2, 2);
+    word(0), put(0, 4), put(0, 2), put(0, 2), put(0, 2), put(wide ? 64 : 40, 2),
+        put(symbols.empty() ? 3 : 5, 2), put(2, 2);
     pad();
     const size_t note = bytes.size();
     put(6, 4), put(text.size() + 1, 4), put(1, 4);
@@ -60,10 +78,22 @@ struct TinyElf {
     for (const char c : all) bytes.push_back(static_cast<unsigned char>(c));
     const size_t names_size = bytes.size() - names;
     pad();
+    const size_t table = bytes.size();
+    std::string texts(1, '\0');
+    for (const Symbol& s : symbols) {
+      symbol(s, texts.size());
+      texts += std::string(s.name) + '\0';
+    }
+    const size_t table_size = bytes.size() - table, texts_at = bytes.size();
+    bytes.insert(bytes.end(), texts.begin(), texts.end());
+    pad();
     set(table_at, bytes.size(), wide ? 8 : 4);
     section(0, 0, 0, 0);
     section(1, 7, note, note_size);
     section(13, 3, names, names_size);
+    if (symbols.empty()) return;
+    section(0, 11, table, table_size, 4, wide ? 24 : 16);
+    section(0, 3, texts_at, texts.size());
   }
   Inspection inspect() const { return plugin::inspect(std::as_bytes(std::span(bytes)), "/x.so"); }
 };
@@ -98,6 +128,18 @@ TEST_CASE("files of any machine, width and byte order are read") {
   CHECK(contains(TinyElf(true, true, 22, kNote).inspect().json(),
                  R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, )"
                  R"("matches_this_machine": false, "note": {"abi": 1, )"));
+}
+
+TEST_CASE("exports are the defined symbols that others see") {
+  const std::vector<Symbol> symbols = {{"weak", 2, 2, 0, true},     {"code", 1, 2, 0, true},
+                                       {"data", 1, 1, 0, true},     {"protected", 1, 2, 3, true},
+                                       {"local", 0, 2, 0, true},    {"hidden", 1, 2, 2, true},
+                                       {"internal", 1, 2, 1, true}, {"needed", 1, 2, 0, false},
+                                       {"section", 1, 3, 0, true},  {"file.c", 1, 4, 0, true}};
+  for (const bool wide : {true, false})
+    for (const bool big : {true, false})
+      CHECK(TinyElf(wide, big, 62, kNote, symbols).inspect().exports ==
+            std::vector<std::string>{"code", "data", "protected", "weak"});
 }
 
 TEST_CASE("a note that says too little is an error") {

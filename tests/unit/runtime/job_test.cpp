@@ -119,6 +119,20 @@ TEST_CASE("without a launcher: a single rank") {
   CHECK(job_of({{"PLAIT_TIMEOUT", "2.5"}}).timeout == 2.5);
 }
 
+TEST_CASE("a rank without a size, or a size without a rank, is no launcher's") {
+  const Scratch at;
+  for (const char* missing : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}) {
+    Variables some = kOpenMpi;
+    some.erase(missing);
+    CHECK(job_of(some, &at).source == "alone");
+  }
+  for (const char* missing : {"PMI_RANK", "PMI_SIZE"}) {
+    Variables some = kMpich;
+    some.erase(missing);
+    CHECK(job_of(some, &at).source == "alone");
+  }
+}
+
 TEST_CASE("our own variables") {
   const Variables all = with(kOwn, {{"PLAIT_RENDEZVOUS", "file:/shared/m"},
                                     {"PLAIT_TIMEOUT", "5"},

@@ -36,6 +36,15 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("a rank is slow at one and a half times the median") {
+  Steps steps({"topology.data=4"}, 4);
+  Stragglers found(*steps.plan);
+  steps.add(found, {0.1, 0.1, 0.14, 0.1}, 100);
+  CHECK_FALSE(found.slow());
+  steps.add(found, {0.1, 0.1, 0.16, 0.1}, 100);
+  CHECK(found.slow());
+}
+
 TEST_CASE("a slow rank is found once it has been slow for some time") {
   Steps steps({"topology.data=4"}, 4);
   Stragglers found(*steps.plan);
