@@ -1,6 +1,7 @@
 """The tests of a build, in the order in which they may find a mutant, and their processes."""
 
 import collections
+import copy
 import json
 import os
 import pathlib
@@ -13,12 +14,13 @@ import workspace
 # They read sources or install, or need a machine that does nothing else: no mutant of code is for them.
 LEFT_OUT = re.compile(r"structure|install$|mutate|chaos$|hosts$|abi_(headers|baseline|tags|symbols|.*self_test)")
 UNKNOWN_SECONDS = 20.0  # of a test that has not run yet
+PART_SECONDS = 2.0  # of a part of one
 START_SECONDS = 2.0  # to link and start any test
 
 
 def words(text):
     """The words of a name in the singular: "plugins/layers/norm" and "unit_layer_items" have one in common."""
-    return {w.removesuffix("s") for w in re.split(r"[^a-z0-9]+", text.lower()) if w}
+    return {w.removesuffix("s") for w in re.split(r"[^a-z0-9]+", text.lower()) if w} - {"cpp", "engine", "plugin"}
 
 
 class Test:
@@ -34,6 +36,19 @@ class Test:
         named = [os.path.relpath(part, build) for word in self.command + list(self.set.values()) for part in word.split(":") if part.startswith(f"{build}/")]
         self.parts = list(dict.fromkeys(named))
         self.program = self.parts[0] if self.command[0].startswith(f"{build}/") else None
+
+    def of_files(self, files):
+        """The test cases of these source files of a doctest program, as a test of their own."""
+        return self._part([f.stem for f in files], ["--source-file=" + ",".join(f"*/{f.name}" for f in files)])
+
+    def of_ops(self, ops):
+        """The cases of these ops of the program conformance."""
+        return self._part(ops, ["--op=" + ",".join(ops), *[a for a in self.command[1:] if not a.startswith("--op=")]])
+
+    def _part(self, names, arguments):
+        part = copy.copy(self)
+        part.name, part.command = f"{self.name}:{'+'.join(names)}", [self.command[0], *arguments]
+        return part
 
     def environment(self):
         env = {k: v for k, v in os.environ.items() if k not in self.unset}
@@ -52,10 +67,13 @@ class Suite:
         self.tests = self._listed(space.execute, space.build)
         # The same tests of the tree itself, which has no mutant.
         self.clean = {t.name: t for t in self._listed(workspace.run, space.root / "build/dev")}
+        page = space.root / "abi/plait/OPS.md"
+        self.ops = re.findall(r"^## (\w+)$", page.read_text(), re.MULTILINE) if page.exists() else []
         self.targets = space.targets()
         self.runtime = [out for out, rule in self.targets.items() if re.search("(SHARED|MODULE)_LIBRARY_LINKER", rule)]
         self.runtime += [out for out in ("bin/plait",) if out in self.targets]
         self.folders = {os.path.dirname(out) for out in self.runtime} - {"bin", ""}
+        self.built = set()  # what ninja need not look at again for this mutant
         self.opens = {}  # program -> whether it may load a plugin
         self.reliable = {}  # name -> whether it passes without a mutant
         self.kills = collections.defaultdict(collections.Counter)  # module -> test -> mutants found
@@ -83,9 +101,28 @@ class Suite:
         def chance(test):
             of_test = words(test.name)
             near = len(of_test & of_file) + (2 if test.name.startswith("unit_") and of_test & of_module else 0)
-            return 0.1 + near + 2 * self.kills[module][test.name] + 0.2 * others[test.name]
+            return 0.02 + near + 2 * self.kills[module][test.name] + 0.2 * others[test.name]
 
-        return sorted(self.tests, key=lambda t: (-chance(t) / (START_SECONDS + self.seconds(t)), t.name))
+        return sorted(self.tests + self._parts(file), key=lambda t: (-chance(t) / (START_SECONDS + self.seconds(t)), t.name))
+
+    def _parts(self, file):
+        """Parts of test programs with a name in common with the file, as tests: they may take a second, and the program minutes."""
+        found, of_file = [], words(pathlib.PurePosixPath(file).stem)
+        alike = [len(of_file & words(op)) for op in self.ops]
+        ops = [op for op, n in zip(self.ops, alike) if n == max(alike) > 0]
+        for test in [t for t in self.tests if t.program]:
+            folder = self.space.root / "tests/unit" / os.path.basename(test.program).removeprefix("unit_")
+            files = [f for f in sorted(folder.rglob("*_test.cpp")) if words(f.stem.removesuffix("_test")) & of_file]
+            if files and test.name == os.path.basename(test.program):
+                how = lambda t: t.of_files(files)
+            elif ops and test.name.startswith("conformance_") and not any(re.match("--op=[^-]", a) for a in test.command):
+                how = lambda t: t.of_ops(ops)
+            else:
+                continue
+            found.append(how(test))
+            self.clean.setdefault(found[-1].name, how(self.clean[test.name]))
+            self.durations.setdefault(found[-1].name, PART_SECONDS)
+        return found
 
     def passes(self, test, execute, limit, stop=None):
         """(True, False, or None where it ran past the limit; seconds)"""
@@ -114,18 +151,21 @@ class Suite:
         return max(30.0, 6 * self.seconds(test)) if test.name in self.durations else test.limit
 
     def hunt(self, file, begun_ns, seconds):
-        """Runs tests until one finds the mutant that is in `file` since begun_ns, or until `seconds` are over: (outcome, the test's name), or
-        ("survived", "42 of 120 tests")."""
+        """Runs tests until one finds the mutant that is in `file` since begun_ns, or until none ends within `seconds`: (outcome, the test's
+        name), or ("survived", "42 of 120 tests")."""
         started, found, n_run, take = time.monotonic(), [], [0], threading.Lock()
+        self.built = set(self.runtime)  # since begun_ns
         queue = [t for t in self.ordered(file) if self.reliable.get(t.name, True)]
         n_all = len(queue)
 
         def work():
             while not found:
                 with take:
-                    if not queue or time.monotonic() - started > seconds:
+                    left = seconds - (time.monotonic() - started)
+                    test = next((t for t in queue if min(self.seconds(t), seconds / 2) <= left), None)
+                    if test is None:
                         return
-                    test = queue.pop(0)
+                    queue.remove(test)
                 if self._concerned(test, file, begun_ns) and self._finds(test, found):
                     return
                 n_run[0] += 1
@@ -156,8 +196,10 @@ class Suite:
     def _concerned(self, test, file, begun_ns):
         """Builds what the test needs. A program that is not linked again does not contain the change, and may load it only from a plugin."""
         with self.ninja_lock:
-            if not self.space.ninja([p for p in test.parts if p in self.targets] or ["-n"]):
+            parts = [p for p in test.parts if p in self.targets and p not in self.built]
+            if parts and not self.space.ninja(parts):
                 raise SystemExit(f"[mutate] the program of {test.name} could not be built:\n{self.space.output[-3000:]}")
+            self.built.update(parts)
         if test.program is None:
             return True
         program = self.space.tree / "build/dev" / test.program
