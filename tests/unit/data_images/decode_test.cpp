@@ -171,6 +171,11 @@ TEST_CASE("too many pixels are refused by the head alone, before memory is taken
                           "shrink it, or set max_pixels to more"));
     CHECK_THROWS_WITH(extent_in_file(huge_png, most), doctest::Contains("2147483647 x 2147483647"));
   }
+  for (const std::string_view side : {std::string_view("\0\0\0\1\0\x1E\x84\x80", 8),
+                                      std::string_view("\0\x1E\x84\x80\0\0\0\1", 8)})
+    CHECK_THROWS_WITH(
+        extent_in_file(with(content_of("rgb.png"), 16, std::string(side)), 4000000000),
+        doctest::Contains("expected at most 1000000 on a side; cut it into several"));
   CHECK(contains(decode_error(huge_jpeg), "64000 x 64000"));
   // The checksum of the head is wrong, too, which is as good an error.
   CHECK_FALSE(decode_error(huge_png).empty());

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.hpp"
 
@@ -20,6 +22,12 @@ std::string picture(ScheduleKind method, const PipelineShape& shape, int64_t mic
                     const SvgOptions& options = {}) {
   const Schedule schedule = make_schedule(method, shape, micro_batches);
   return draw_svg(schedule, simulate(schedule, durations(schedule, StageCost{})), options);
+}
+
+std::vector<std::smatch> found(const std::string& text, const std::string& pattern) {
+  const std::regex expected(pattern);
+  return std::vector<std::smatch>(std::sregex_iterator(text.begin(), text.end(), expected),
+                                  std::sregex_iterator());
 }
 
 }  // namespace
@@ -48,6 +56,7 @@ TEST_CASE("picture: a box with a tip for each action, a row for each rank, whole
 TEST_CASE("picture: legend, shares and numbers") {
   const std::string svg = picture(ScheduleKind::k1F1B, {2, 1}, 3, {"", "ms"});
   CHECK(svg.find(">1f1b, 2 ranks, 3 micro-batches<") != std::string::npos);
+  CHECK(picture(ScheduleKind::k1F1B, {2, 1}, 1).find(", 1 micro-batch<") != std::string::npos);
   CHECK(svg.find(">forward<") != std::string::npos);
   CHECK(svg.find(">backward<") != std::string::npos);
   CHECK(svg.find("weight gradients") == std::string::npos);
@@ -59,6 +68,47 @@ TEST_CASE("picture: legend, shares and numbers") {
   CHECK(split.find(">weight gradients<") != std::string::npos);
   CHECK(picture(ScheduleKind::kInterleaved, {2, 2}, 4).find("shades: virtual stages") !=
         std::string::npos);
+}
+
+TEST_CASE("picture: boxes and ticks lie where their times are, ranks below each other") {
+  const std::string svg = picture(ScheduleKind::k1F1B, {2, 1}, 3);  // 12 units of time
+  const auto rows =
+      found(svg, "<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"([0-9.]+)\"[^>]*#eeeeee\"/>");
+  REQUIRE(rows.size() == 3);  // the legend's, and one of each rank
+  const double left = std::stod(rows[1][1]), unit = std::stod(rows[1][3]) / 12;
+  CHECK(std::stod(rows[2][1]) == left);
+  CHECK(std::stod(rows[2][2]) > std::stod(rows[1][2]));
+  const auto boxes = found(svg,
+                           "<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"([0-9.]+)\"[^>]*><title>"
+                           "[^<]* in stage ([0-9]), ([0-9.]+) to ([0-9.]+)</title>");
+  REQUIRE(boxes.size() == 12);
+  for (const std::smatch& box : boxes) {
+    CAPTURE(box.str());
+    const double begin = std::stod(box[5]), end = std::stod(box[6]);
+    CHECK(std::stod(box[1]) == doctest::Approx(left + begin * unit).epsilon(1e-3));
+    CHECK(std::stod(box[3]) == doctest::Approx((end - begin) * unit).epsilon(1e-3));
+    CHECK(box[2] == rows[1 + std::stoul(box[4])][2]);
+  }
+  const auto ticks =
+      found(svg, "<text x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\" fill[^>]*>([0-9.]+)<");
+  REQUIRE(ticks.size() == 13);
+  for (size_t i = 0; i < ticks.size(); ++i) {
+    CHECK(std::stoul(ticks[i][2]) == i);
+    CHECK(std::stod(ticks[i][1]) ==
+          doctest::Approx(left + static_cast<double>(i) * unit).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("picture: as wide as asked, or as the actions need, up to a limit") {
+  const auto width = [](int64_t micro_batches, const SvgOptions& options) {
+    const std::string svg = picture(ScheduleKind::k1F1B, {2, 1}, micro_batches, options);
+    return std::stod(found(svg, "width=\"([0-9.]+)\"[^>]*#eeeeee\"/>").at(1)[1]);
+  };
+  CHECK(width(3, {}) == SvgOptions{}.width);
+  CHECK(width(3, {"", "", 300}) == 300);
+  CHECK(width(100, {}) == 18 * 200);
+  CHECK(width(1000, {}) == kMaxSvgWidth);
+  CHECK(width(3, {"", "", 9000}) == 9000);
 }
 
 TEST_CASE("picture: texts are escaped") {
