@@ -175,6 +175,32 @@ TEST_CASE("a feed that does not fit is refused by field, found and expected") {
   int64_t strides[2] = {1, 12};
   b.tx.strides = strides;
   CHECK(text().find("row-major") != std::string::npos);
+  b.tx.strides = nullptr;
+  b.tx.data = nullptr;
+  CHECK(text().find("[feed] field 'x' has no data") != std::string::npos);
+  b.tx.data = b.x.data();
+  b.tx.dtype = {9, 7, 1};
+  CHECK(text().find("has element type code 9, 7 bits, expected f32") != std::string::npos);
+  b.tx.dtype = {2, 32, 1};
+  b.x_shape[0] = -1;
+  CHECK(text().find("has shape (-1, 16)") != std::string::npos);
+  b.x_shape[0] = 12;
+  const auto text_of = [&](const plait_feed* feeds, uint64_t n) {
+    plait_step_result r{};
+    r.struct_size = sizeof r;
+    return host::failure_of([&] { host::check(plait_session_step(run.session(), feeds, n, &r)); })
+        .text;
+  };
+  CHECK(text_of(b.feeds, 1).find("[feed] field 'label' is missing; expected up to i32 (12)") !=
+        std::string::npos);
+  std::vector<float> weights(12, 1.0f);
+  int64_t shape[1] = {11};
+  plait_dl_tensor weight{weights.data(), {1, 0}, 1, {2, 32, 1}, shape, nullptr, 0};
+  const plait_feed feeds[3] = {b.feeds[0], b.feeds[1], {sizeof(plait_feed), "weight", &weight}};
+  CHECK(text_of(feeds, 3).find("[feed] 'weight' must have one number per sample") !=
+        std::string::npos);
+  shape[0] = 12;
+  CHECK(text_of(feeds, 3) == "no error");
 }
 
 TEST_CASE("a view shows the parameter without a copy and outlives everything it came from") {

@@ -137,6 +137,12 @@ TEST_CASE("what is no pattern, or more than is known, says where") {
   has(std::string(500, '('), "groups are nested too deeply");
   has("(?:(?:(?:a{1000}b){1000}c){1000}d)", "the pattern is too large");
   has("a\xFF", "it is not UTF-8 there");
+  has("a\\", "it ends too early");
+  has("a{1001}", "a count above 1000");
+  has("\\x{12", "it ends too early");
+  has("\\x1g", "expected hexadecimal digits");
+  has("\\x{}", "no code point");
+  has("\\x{110000}", "no code point");
 }
 
 TEST_CASE("a pattern that tries exponentially many ways ends in an error") {
