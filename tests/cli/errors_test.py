@@ -198,6 +198,31 @@ class Files(Case):
             self.fails(2, ["check", "t.toml", word], "'+' before a key, as in Hydra, has no meaning here; write run.seed=3")
         self.fails(2, ["check", "t.toml", "optimizer.learning_rate=inf"], "expected a finite number, found inf")
 
+        self.fails(2, ["check", "t.toml", '~"run.seed'], "a quoted key has no closing quote; write it as 'table.key=value'")
+
+    def test_models_without_a_name(self):
+        start, end = TINY.index("[model]"), TINY.index("[loss]")
+        for given, found in (("models = 3\n", "found an integer"), ("models = {}\n", "found none")):
+            self.check(given + TINY[:start] + TINY[end:], "models: expected named models, " + found, "write [[models.NAME.layers]]")
+
+    def test_a_rotation_whose_options_decide_nothing(self):
+        toml = ('[model]\nlayers = [{type = "embedding", vocabulary = 64, width = 32}, {type = "attention", heads = 2, ROPE}, '
+                '{type = "linear", out = 64}]\n[generate]\nonly = true\nlength = 8\n')
+        for rope, texts in (
+                ('rope_scaling = "linear", rope_factor = 2.0', ["rope_scaling has no effect without rotary positions: rope is \"none\""]),
+                ('rope_theta = 3.0', ["rope_theta has no effect without rotary positions"]),
+                ('rope_share = 0.5', ["rope_share has no effect without rotary positions"]),
+                ('rope = "half", rope_factor = 2.0', ["rope_factor has no effect without rope_scaling"]),
+                ('rope = "half", rope_scaling = "linear"', ["rope_scaling is \"linear\" and rope_factor 1, which changes nothing"]),
+                ('rope = "half", rope_scaling = "yarn", rope_factor = 2.0, rope_long = [1.0]',
+                 ["rope_long has no effect unless rope_scaling is \"longrope\""]),
+                ('rope = "half", rope_scaling = "longrope", rope_factor = 2.0, rope_original = 99, rope_short = [1.0, 1.0]',
+                 ["rope_short has 2 numbers, expected 8, a divisor for each pair of channels"]),
+                ('rope = "half", rope_scaling = "longrope", rope_factor = 2.0, rope_original = 4',
+                 ["rope_long has 0 numbers, expected 8, a divisor for each pair of channels"])):
+            self.write("t.toml", toml.replace("ROPE", rope))
+            self.fails(2, ["check", "t.toml"], *texts)
+
     def test_bytes(self):
         (self.folder / "t.toml").write_bytes(b"\x7fELF\x02\0\0\0" * 9)
         self.fails(2, ["check", "t.toml"], "t.toml: not a text file, but one of bytes; name an experiment")
