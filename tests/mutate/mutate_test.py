@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import types
 import unittest
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/mutate"
 sys.path.insert(0, str(TOOL))
 import mutate  # noqa: E402
 import operators  # noqa: E402
+import suite  # noqa: E402
 
 
 def after(text):
@@ -83,6 +86,54 @@ class Places(unittest.TestCase):
         mutate.known_equivalents(mutate.EQUIVALENT.read_text())
 
 
+class Verdicts(unittest.TestCase):
+    def verdict(self, *runs, name="t"):
+        """What is found when runs of the test, with the mutant and without it, end like this: (result, seconds); and their limits."""
+        test, limits, runs = types.SimpleNamespace(name=name, limit=300.0), [], list(runs)
+
+        def passes(test, execute, limit, stop=None):
+            limits.append(limit)
+            return runs.pop(0)
+
+        s = object.__new__(suite.Suite)
+        s.space, s.clean, s.passes = types.SimpleNamespace(execute=None), {name: test}, passes
+        s.durations, s.reliable, s.reliable_lock = {name: 1.0}, {name: True}, threading.Lock()
+        found = []
+        s._finds(test, found)
+        self.assertEqual(runs, [])
+        return found, limits
+
+    def test_a_test_that_fails(self):
+        self.assertEqual(self.verdict((False, 1)), ([("killed", "t")], [30]))
+        self.assertEqual(self.verdict((True, 1)), ([], [30]))
+
+    def test_only_a_mutant_that_takes_too_long_again_is_found_by_it(self):
+        self.assertEqual(self.verdict((None, 30), (True, 1), (None, 30)), ([("timed out", "t")], [30, 300, 30]))
+        self.assertEqual(self.verdict((None, 30), (True, 20), (True, 70)), ([], [30, 300, 120]))  # the machine is busy
+        self.assertEqual(self.verdict((None, 30), (True, 1), (False, 2)), ([("killed", "t")], [30, 300, 30]))
+        self.assertEqual(self.verdict((None, 30), (None, 300)), ([], [30, 300]))
+
+
+class Order(unittest.TestCase):
+    def test_times_of_ctest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder)
+            self.assertEqual(suite.durations_of_ctest(build), {})
+            (build / "Testing/Temporary").mkdir(parents=True)
+            (build / "Testing/Temporary/CTestCostData.txt").write_text("unit_a 3 1.5\nunit_b 0 7\n---\nunit_c\n")
+            self.assertEqual(suite.durations_of_ctest(build), {"unit_a": 1.5})
+
+    def test_the_cases_of_an_op_or_of_a_source_file(self):
+        entry = {"name": "conformance_cpu", "command": ["/b/tests/bin/conformance", "--op=-a,-b", "/b/lib/cpu.so"], "properties": []}
+        test = suite.Test(entry, "/b")
+        part = test.of_ops(["gather", "gather_grad"])
+        self.assertEqual((part.name, part.command),
+                         ("conformance_cpu:gather+gather_grad", ["/b/tests/bin/conformance", "--op=gather,gather_grad", "/b/lib/cpu.so"]))
+        part = test.of_files([pathlib.Path("/s/x_test.cpp"), pathlib.Path("/s/y_test.cpp")])
+        self.assertEqual((part.name, part.command[1:]), ("conformance_cpu:x_test+y_test", ["--source-file=*/x_test.cpp,*/y_test.cpp"]))
+        self.assertEqual((test.name, test.parts, part.parts), ("conformance_cpu", ["tests/bin/conformance", "lib/cpu.so"], test.parts))
+
+
 PROJECT = {
     "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
 project(small CXX)
@@ -104,7 +155,10 @@ add_test(NAME broken COMMAND false)
         {"name": "dev", "generator": "Ninja", "binaryDir": "${sourceDir}/build/dev", "cacheVariables": {"CMAKE_BUILD_TYPE": "Debug"}}]}),
     "engine/checked/limit.cpp": "int limit(int value, int largest) {\n  if (value > largest) {\n    value = largest;\n  }\n  return value;\n}\n",
     "engine/unchecked/limit.cpp": "int twice(int value) {\n  value += value;\n  return value;\n}\n",
-    "tests/checked.cpp": "int limit(int, int);\nint main() { return limit(11, 10) == 10 && limit(3, 10) == 3 ? 0 : 1; }\n",
+    "tests/checked.cpp": "#include <cstring>\nint limit(int, int);\nint main(int n, char** words) {\n"
+                         "  if (n == 1) return 0;\n  if (std::strcmp(words[1], \"--source-file=*/limit_test.cpp\") != 0) return 2;\n"
+                         "  return limit(11, 10) == 10 && limit(3, 10) == 3 ? 0 : 1;\n}\n",
+    "tests/unit/checked/limit_test.cpp": "// The cases of the program that a part of it runs.\n",
     "tests/unchecked.cpp": "int twice(int);\nint main() { return twice(0); }\n",
 }
 EQUIVALENT = ("engine/checked/limit.cpp\n- if (value > largest) {\n+ if (value >= largest) {\n= equal values stay what they are\n")
@@ -142,7 +196,7 @@ class Project(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertIn(" 0 survived", output)
         self.assertIn("100.0 % found", output)
-        self.assertIn("killed by unit_checked", output)
+        self.assertIn("killed by unit_checked:limit_test", output)
         code, output = self.done()
         self.assertEqual(code, 1, output)
         self.assertIn("engine/unchecked/limit.cpp:2: survived", output)
