@@ -221,7 +221,10 @@ class Files(Case):
                 ('rope = "half", rope_scaling = "longrope", rope_factor = 2.0, rope_original = 4',
                  ["rope_long has 0 numbers, expected 8, a divisor for each pair of channels"])):
             self.write("t.toml", toml.replace("ROPE", rope))
-            self.fails(2, ["check", "t.toml"], *texts)
+            self.fails(2, ["check", "t.toml"], *texts, "1 problem")
+        # An experiment that only generates has no length.
+        self.write("t.toml", toml.replace("ROPE", 'rope = "half"'))
+        self.assertEqual(self.expect(0, "check", "t.toml").err, "")
 
     def test_bytes(self):
         (self.folder / "t.toml").write_bytes(b"\x7fELF\x02\0\0\0" * 9)

@@ -47,7 +47,9 @@ Json problems_of_run(Engine& engine, const std::string& path, const FileArgument
   } catch (const HostError&) {
     return problems;
   }
-  if (const std::string endless = unbounded_reason(values); !endless.empty()) {
+  const auto only = values.find("generate.only");
+  const bool trains = only == values.end() || !only->value("value", false);
+  if (const std::string endless = unbounded_reason(values); trains && !endless.empty()) {
     Json problem = problem_of(values, path, "run.steps", endless, "");
     problem["path"] = "run";
     problems.push_back(problem);
