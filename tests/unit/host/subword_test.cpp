@@ -184,6 +184,14 @@ TEST_CASE("a tokenizer.json that is wrong: which key, what is there, what was ex
        PLAIT_ERR_UNIMPLEMENTED},
       {outside(R"("pre_tokenizer": {"type": "Metaspace", "replacement": ""})"),
        "key 'pre_tokenizer.replacement': expected one character"},
+      {outside(R"("pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"},
+                                    {"type": "Digits"}]})"),
+       "key 'pre_tokenizer.pretokenizers[1].type': nothing may follow ByteLevel",
+       PLAIT_ERR_UNIMPLEMENTED},
+      {R"({"pre_tokenizer": {"type": "ByteLevel"}, "model": {"vocab": {"a": 0}, "merges": [],
+           "continuing_subword_prefix": "##"}})",
+       "continuing_subword_prefix and end_of_word_suffix do not go with ByteLevel",
+       PLAIT_ERR_UNIMPLEMENTED},
       {outside(R"("decoder": {"type": "CTC"})"), "key 'decoder.type': 'CTC' is not known",
        PLAIT_ERR_UNIMPLEMENTED},
       {outside(R"("post_processor": {"type": "TemplateProcessing", "single": []})"),
@@ -247,6 +255,8 @@ TEST_CASE("tiktoken: the encoding by the name of the file, and lines that are wr
   CHECK(contains(text("YQ== 0\nYg== 0\n", "encoding = \"gpt2\""),
                  "offset 7: another token has the id 0"));
   CHECK(contains(text("", "encoding = \"gpt2\""), "there is no token"));
+  CHECK(contains(text("YQ== 0\n", "encoding = \"gpt2\"\npattern = \"a\""),
+                 "give encoding or pattern, not both"));
   CHECK(contains(text("YQ== 0\n", "pattern = \"a\"\nspecials = [\"x=0\"]"),
                  "the special token 'x' has the id 0, which another token has"));
 }
