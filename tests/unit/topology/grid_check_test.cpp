@@ -140,6 +140,9 @@ TEST_CASE("batch: sizes that cannot be split, with the nearest valid ones") {
   CHECK(text(check_batch({-1, 0, 0}, 2)) ==
         "[topology] batch.global: found -1, expected 1 or more; leave it out to have it computed");
   CHECK(check_batch({0, INT64_MAX, 2}, 2).size() == 1);
+  CHECK(check_batch({0, INT64_MAX, 0}, 2).size() == 1);
+  CHECK(check_batch({0, INT64_MAX, 0}, 1).empty());
+  CHECK(check_batch({0, INT64_MAX / 2, 2}, 1).empty());
   CHECK(check_eval(0, 3).empty());
   CHECK(check_eval(6, 3).empty());
   CHECK(text(check_eval(2, 3)) ==
