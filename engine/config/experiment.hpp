@@ -67,9 +67,10 @@ struct PrecisionConfig {
   int64_t scale_window = 1000;  // steps
   int64_t scale_hysteresis = 2;
   bool scale_consecutive = false;
-  bool tf32 = false;     // products of f32 round their operands where the device can
-  bool tune = false;     // the algorithms of products are chosen by measuring
-  std::string products;  // "compute" or "fp8"
+  bool tf32 = false;               // products of f32 round their operands where the device can
+  bool tune = false;               // the algorithms of products are chosen by measuring
+  bool library_attention = false;  // attention goes to a library of the device where one takes it
+  std::string products;            // "compute" or "fp8"
   // [precision.fp8]: formats of the two operands, "e4m3 x e5m2", or "off".
   std::string fp8_forward, fp8_grad_input, fp8_grad_weight;
   std::string fp8_scaling;              // "tensor" or "row"

@@ -193,6 +193,12 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
             "ranks take the fastest, in later sessions too (device.cache); other algorithms "
             "round otherwise. false: the choice follows from shapes and library"),
         kResult),
+    key<&PrecisionConfig::library_attention>(
+        bool_option("library_attention", "false",
+                    "with bf16 or f16, a library that the device may have (cuda: cuDNN) computes "
+                    "attention forward, where it takes the call; it rounds otherwise. Else, and "
+                    "backward, Plait's kernels compute it"),
+        kResult),
     key<&PrecisionConfig::products>(
         choice_option("products", "\"compute\"", "compute|fp8",
                       "what products of layers with weights multiply, forward and backward: "

@@ -12,6 +12,7 @@
 #include "engine/program/overwrite_inputs.hpp"
 #include "engine/program/passes.hpp"
 #include "engine/program/tf32.hpp"
+#include "engine/program/use_libraries.hpp"
 #include "engine/program/verify.hpp"
 
 namespace plait::plan {
@@ -163,6 +164,10 @@ void optimize(Graph& g, const std::string& name, const Plan& plan) {
   verify("hoist_collectives");
   program::overwrite_inputs(g, runs);
   verify("overwrite_inputs");
+  if (plan.precision.libraries) {
+    program::use_libraries(g, runs);
+    verify("use_libraries");
+  }
   if (!plan.precision.tf32) return;
   program::use_tf32(g, runs);
   verify("use_tf32");

@@ -7,6 +7,7 @@ namespace plait::plan {
 Precision precision_of(const config::PrecisionConfig& config) {
   Precision p;
   p.tf32 = config.tf32;
+  p.libraries = config.library_attention;
   if (config.frozen == "int8" || config.frozen == "nf4") p.frozen_format = config.frozen;
   if (config.compute == "f32") return p;
   if (config.compute == "f64") {

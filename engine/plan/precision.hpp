@@ -25,8 +25,9 @@ struct Precision {
   bool low_weights = false;
   bool low_frozen = false;  // the same of frozen ones, which nothing updates
   std::string
-      frozen_format;  // frozen weights of products are numbers of 8 or 4 bits; "": they stay
-  bool tf32 = false;  // products of f32 are computed in TF32 where the device can
+      frozen_format;       // frozen weights of products are numbers of 8 or 4 bits; "": they stay
+  bool tf32 = false;       // products of f32 are computed in TF32 where the device can
+  bool libraries = false;  // attention is computed by a library of the device where one can
   // Parameters that have copies of that type lie in two halves, see halves.hpp.
   bool split = false;
   bool is_mixed() const { return low != 0; }

@@ -4,6 +4,7 @@
 
 #include "engine/plan/check.hpp"
 #include "engine/program/tf32.hpp"
+#include "engine/program/use_libraries.hpp"
 
 namespace plait::plan {
 
@@ -17,6 +18,29 @@ Tf32Products tf32_products(const Plan& plan) {
     }
   return n;
 }
+
+namespace {
+
+struct LibraryOps {
+  size_t n = 0, n_used = 0;  // ops that a library may compute, and that one does
+  std::string refused;       // by which kernels, and why: of one of the others
+};
+LibraryOps library_ops(const Plan& plan) {
+  LibraryOps l;
+  for (const Program& p : plan.programs)
+    for (const KernelCall& c : p.calls) {
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+      if (!program::may_use_library(op)) continue;
+      ++l.n;
+      if (program::uses_library(op))
+        ++l.n_used;
+      else if (l.refused.empty())
+        l.refused = c.refused;
+    }
+  return l;
+}
+
+}  // namespace
 
 bool can_tune(const plait_kernel_item& kernel) {
   constexpr size_t kSize = offsetof(plait_kernel_item, adopt) + sizeof(kernel.adopt);
@@ -47,6 +71,14 @@ void warn_products(const Plan& plan, Log* log) {
               "precision.compute");
   if (plan.experiment.precision.tune && !tunes)
     warn("precision.tune", "no kernel of device '" + plan.device + "' has several algorithms");
+  if (plan.precision.libraries) {
+    const LibraryOps l = library_ops(plan);
+    if (l.n_used == 0)
+      warn("precision.library_attention",
+           l.n == 0 ? "the model has no attention"
+                    : "device '" + plan.device + "' has no library that takes this attention" +
+                          (l.refused.empty() ? "" : " (" + l.refused + ")"));
+  }
 }
 
 }  // namespace plait::plan

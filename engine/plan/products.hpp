@@ -1,4 +1,5 @@
-// What [precision] lets products do on a device that can: precision.tf32 and precision.tune.
+// What [precision] lets products do on a device that can: precision.tf32, precision.tune and
+// precision.library_attention.
 #pragma once
 
 #include <plait/device.h>
@@ -19,7 +20,7 @@ Tf32Products tf32_products(const Plan& plan);
 // Whether a kernel has several algorithms, of which tune() finds the fastest.
 bool can_tune(const plait_kernel_item& kernel);
 
-// Warns where one of the two is set and has no effect.
+// Warns where one of the three is set and has no effect.
 void warn_products(const Plan& plan, Log* log);
 
 }  // namespace plait::plan

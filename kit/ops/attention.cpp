@@ -92,8 +92,10 @@ void need_lse(const plait_shape& s, const Attention& a, uint32_t type) {
 
 }  // namespace
 
-Attention parse_attention(const plait_op_desc& d) {
-  const Attention a = parse(d, 3, 2);
+Attention parse_attention(const plait_op_desc& d, Library library) {
+  Attention a = parse(d, 3, 2);
+  a.library = AttrReader(d, kAttentionForward).flag("library");
+  need(!a.library || library == Library::kKnown, "no library: a kernel of Plait");
   if (!has_outputs(d)) return a;
   need_rows(d.outputs[0], "o", a, d.inputs[0].dtype);
   need_lse(d.outputs[1], a, d.inputs[0].dtype);

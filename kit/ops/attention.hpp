@@ -31,6 +31,17 @@ inline constexpr plait_option kAttentionPart[] = {
     int_option("groups", "0", "of a part: key heads of the whole"),
 };
 
+// Of the forward op alone.
+inline constexpr plait_option kAttentionForward[] = {
+    kAttentionPart[0],
+    kAttentionPart[1],
+    kAttentionPart[2],
+    kAttentionPart[3],
+    kAttentionPart[4],
+    kAttentionPart[5],
+    bool_option("library", "false", "a library of the device computes it, which rounds otherwise"),
+};
+
 struct Attention {
   int64_t samples = 0, queries = 0, keys = 0, heads = 0, groups = 0;  // B, T, S, H, G
   int64_t qk = 0, value = 0;                                          // d, e
@@ -41,6 +52,7 @@ struct Attention {
   uint64_t seed = 0;
   int64_t stream = 0;
   bool has_first = false;
+  bool library = false;
   int64_t first_head = 0, all_heads = 0, first_group = 0, all_groups = 0;
   // The key head, among those here, that query head h reads.
   int64_t group_of(int64_t head) const {
@@ -73,9 +85,12 @@ void read_part(Attention& a, const AttrReader& attrs);
 // Throws Invalid, which says `what` it is, unless it has these dims.
 void need_dims(const plait_shape& s, const char* what, std::initializer_list<int64_t> dims);
 
+// Whether a kernel knows the attribute `library`. One that does not must refuse it.
+enum class Library { kRefused, kKnown };
+
 // q (B,T,H,d), k (B,S,G,d), v (B,S,G,e) [, first (B,T)] [, counter (2)]
 // -> o (B,T,H,e), lse (B,H,T).
-Attention parse_attention(const plait_op_desc& d);
+Attention parse_attention(const plait_op_desc& d, Library library = Library::kRefused);
 // q, k, v, o, lse, do [, first] [, counter] -> dq, dk, dv.
 Attention parse_attention_grad(const plait_op_desc& d);
 

@@ -116,6 +116,12 @@ class Keys(Check):
             self.assertIn("precision.tune has no effect: no kernel of device "
                           f"'{device}' has several algorithms", warned)
 
+    def test_attention_that_no_library_computes(self):
+        self.write("t.toml", TINY)
+        warned = self.expect(0, "plan", "t.toml", "precision.library_attention=true").err
+        self.assertIn("precision.library_attention has no effect: the model has no attention",
+                      warned)
+
 
 class Numbers(Check):
     def test_any_two_sizes_of_a_batch_give_the_third(self):

@@ -23,7 +23,7 @@ constexpr int32_t kSampleDim = 0, kHeadDim = kAttentionHeadDim, kLseHeadDim = 1;
 bool drops(const Attrs& attrs) { return attrs.real("dropout", 0) > 0; }
 
 std::vector<plait_shape> infer(const InferContext& c) {
-  const kit::Attention a = kit::parse_attention(c.desc);
+  const kit::Attention a = kit::parse_attention(c.desc, kit::Library::kKnown);
   return {c.like_first({a.samples, a.queries, a.heads, a.value}),
           make_shape(accumulation_dtype(c.in[0].dtype), {a.samples, a.heads, a.queries})};
 }
@@ -149,7 +149,7 @@ std::span<const OpDef> attention_ops() {
                     "[, counter (2)] -> o (B, T, H, e), lse (B, H, T)",
        .dtypes = "floats of one type, first i32, i64 or u8, counter i64; lse f32, of f64 f64",
        .attrs = kit::kAttentionAttrs,
-       .rewrite_attrs = kit::kAttentionPart,
+       .rewrite_attrs = kit::kAttentionForward,
        .infer = infer,
        .reads_random = drops,
        .vjp = vjp,
