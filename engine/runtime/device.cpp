@@ -31,6 +31,15 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
   }
 }
 
+std::string Device::summary() const {
+  if (given_up()) return info_.summary ? info_.summary : "";
+  plait_device_info now{};
+  now.struct_size = sizeof now;
+  check_plugin({plugin_, "info", "device", item_.name}, "describing the device",
+               [&] { return item_.info(handle_, &now); });
+  return now.summary ? now.summary : "";
+}
+
 // A number below 0 that became one without a sign is far above any machine's.
 void Device::check_info() const {
   constexpr uint64_t kMostBytes = uint64_t{1} << 52;

@@ -27,6 +27,9 @@ class Device : public std::enable_shared_from_this<Device> {
   const plait_host* host() const { return registry_->host_of(&item_); }
   const plait_device_info& info() const { return info_; }
   const std::string& plugin() const { return plugin_; }
+  // What the device says of itself now: kernels that were prepared may have added to it. "" if it
+  // says nothing. [owner of the device]
+  std::string summary() const;
 
   // Whether its memory is host memory.
   bool host_visible() const { return info_.host_visible != 0; }

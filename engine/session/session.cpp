@@ -250,7 +250,7 @@ std::string Session::describe() const {
   w.object().field("schema", 1).field("step", c.state.step).field("samples", c.state.samples);
   w.field("training_seconds", parts_->steps.training_seconds());
   w.field("run_dir", c.run_files ? c.run_files->dir().path() : std::string());
-  w.field("device", c.plan.device).field("device_summary", c.executor.device().info().summary);
+  w.field("device", c.plan.device).field("device_summary", c.executor.device().summary());
   const plait_dl_device dl = c.executor.device().dl_device();
   w.key("dl_device").array().value(int64_t{dl.type}).value(int64_t{dl.id}).end_array();
   w.field("arena_bytes", c.executor.bytes()).field("shared_bytes", c.executor.shared_bytes());

@@ -181,6 +181,27 @@ void add_tiles(std::vector<Case>& out) {
   add_attention(out, PLAIT_F16, {1, 65, 65, 2, 1, 64, 64}, second, false, true);
 }
 
+// Forward attention that a library of the device may compute.
+void add_library(std::vector<Case>& out) {
+  std::vector<Case> both;
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16})
+    for (const int64_t d : {64, 128})
+      for (const bool causal : {true, false})
+        for (const int64_t tokens : {1, 70, 130})
+          add_attention(both, type, {2, tokens, tokens, 4, tokens == 70 ? 4 : 2, d, d},
+                        {flag("causal", causal)});
+  add_attention(both, PLAIT_BF16, {1, 65, 200, 6, 2, 64, 128}, {flag("causal", false)});
+  add_attention(both, PLAIT_F16, {3, 20, 20, 8, 1, 8, 24}, {});
+  add_attention(
+      both, PLAIT_BF16, {1, 9, 9, 2, 1, 64, 64},
+      {number("first_head", 2), number("heads", 4), number("first_group", 1), number("groups", 2)});
+  for (Case& c : both) {
+    if (c.op != "dot_product_attention") continue;
+    c.permits = {flag("library", true)};
+    out.push_back(std::move(c));
+  }
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<Case>& out) {
@@ -195,6 +216,7 @@ void add_attention_cases(std::vector<Case>& out) {
   add_masks(out);
   add_parts(out);
   add_tiles(out);
+  add_library(out);
   for (const uint32_t type : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16})
     add_rope(out, type, {2, 5, 3, 16}, 16, type == PLAIT_F32);
   add_rope(out, PLAIT_F32, {2, 5, 3, 13}, 6, false);

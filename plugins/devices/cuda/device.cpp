@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "plugins/devices/cuda/attention/cudnn.hpp"
 #include "plugins/devices/cuda/map/compiler.hpp"
 #include "plugins/devices/cuda/matmul/cublaslt.hpp"
+#include "plugins/devices/cuda/queue.hpp"
 
 namespace plait::cuda {
 namespace {
@@ -215,7 +217,10 @@ void Device::info(plait_device_info& out) const {
   all.struct_size = out.struct_size;
   all.threads = 1;
   all.memory_bytes = memory_;
-  all.summary = summary_.c_str();
+  {
+    const std::lock_guard lock(mutex_);
+    all.summary = (longer_summaries_.empty() ? summary_ : longer_summaries_.back()).c_str();
+  }
   all.dl_type = 2;
   all.dl_id = handle_.native.ordinal;
   all.records = 1;
@@ -229,6 +234,38 @@ void Device::info(plait_device_info& out) const {
          "[cuda] device.graphs is false in a job of several ranks, which this version of Plait "
          "cannot do; set it to true, run one rank, or install a newer Plait");
   std::memcpy(&out, &all, std::min(out.struct_size, sizeof all));
+}
+
+void Device::describe_more(const std::string& part) {
+  const std::lock_guard lock(mutex_);
+  const std::string& last = longer_summaries_.empty() ? summary_ : longer_summaries_.back();
+  if (last.find(", " + part) == std::string::npos) longer_summaries_.push_back(last + ", " + part);
+}
+
+void Device::warn_once(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (warned_.insert(text).second) host().log(PLAIT_LOG_WARN, text);
+}
+
+const Cudnn& Device::open_cudnn() {
+  const std::lock_guard lock(mutex_);
+  if (cudnn_) return *cudnn_;
+  const Cudnn& library = cudnn(libraries_);
+  const CurrentContext current(context_);
+  for (Queue* queue : queues_) queue->open_cudnn(library);
+  cudnn_ = &library;
+  return library;
+}
+
+void Device::add(Queue& queue) {
+  const std::lock_guard lock(mutex_);
+  if (cudnn_) queue.open_cudnn(*cudnn_);
+  queues_.insert(&queue);
+}
+
+void Device::remove(Queue& queue) {
+  const std::lock_guard lock(mutex_);
+  queues_.erase(&queue);
 }
 
 // f32 and f64 from the number of units; the tensor cores' rates from NVIDIA's data sheets, dense

@@ -3,11 +3,13 @@
 
 #include <plait/cuda.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <plait/plugin.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +23,8 @@
 namespace plait::cuda {
 
 class Device;
+class Queue;
+struct Cudnn;
 
 // What a plait_device * points to: the struct of cuda.h, then ours.
 struct DeviceHandle {
@@ -73,6 +77,19 @@ class Device {
   CUmodule load(const void* image, const std::string& what);
   CUfunction function(CUmodule module, const std::string& name, unsigned dynamic_shared = 0);
 
+  // What kernels use, or could not have, beyond what open() found: a part of
+  // plait_device_info.summary from now on. What info() gave before stays valid.
+  void describe_more(const std::string& part);
+  // A warning, the first time that it has this text.
+  void warn_once(const std::string& text);
+
+  // cuDNN; every queue of the device has a handle of it from now on (Queue::cudnn()). Not while one
+  // captures. Errors: of cudnn().
+  const Cudnn& open_cudnn();
+  // Of a queue that opens or closes.
+  void add(Queue& queue);
+  void remove(Queue& queue);
+
   // The object of class T that all kernels of this device share, such as a handle of a library:
   // T(Device&), made the first time, destroyed before the context.
   template <class T>
@@ -103,10 +120,14 @@ class Device {
   int architecture_ = 0, multiprocessors_ = 0;
   uint64_t memory_ = 0;
   std::string name_, summary_, identity_;
-  std::recursive_mutex mutex_;  // of what follows; a shared object may load functions
+  mutable std::recursive_mutex mutex_;  // of what follows; a shared object may load functions
   std::map<std::string, CUmodule> modules_;
   std::vector<CUmodule> made_;
   std::map<std::type_index, std::shared_ptr<void>> shared_;
+  std::deque<std::string> longer_summaries_;  // each takes the place of the one before it
+  std::set<std::string> warned_;
+  std::set<Queue*> queues_;
+  const Cudnn* cudnn_ = nullptr;
 };
 
 inline Device& device_of(plait_device* d) { return *reinterpret_cast<DeviceHandle*>(d)->device; }

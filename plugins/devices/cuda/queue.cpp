@@ -54,6 +54,12 @@ Queue::Queue(Device& device) : device_(device), between_(device) {
   check(driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
         "creating a stream");
   handle_ = {{sizeof(plait_cuda_queue), stream_, device.handle()}, this};
+  try {
+    device.add(*this);
+  } catch (...) {
+    driver().cuStreamDestroy(stream_);
+    throw;
+  }
 }
 
 // The engine closes a queue inside a capture when opening a session fails.
@@ -61,6 +67,8 @@ Queue::~Queue() {
   CUgraph graph = nullptr;
   if (capturing_ && device_.graphs()) driver().cuStreamEndCapture(stream_, &graph);
   if (graph) driver().cuGraphDestroy(graph);
+  device_.remove(*this);
+  cudnn_.reset();
   driver().cuStreamDestroy(stream_);
 }
 

@@ -5,9 +5,11 @@
 #include <plait/device.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "plugins/devices/cuda/attention/cudnn.hpp"
 #include "plugins/devices/cuda/device.hpp"
 
 namespace plait::cuda {
@@ -76,6 +78,13 @@ class Queue {
   // order: PLAIT_QUEUE_AFTER_STREAM or PLAIT_STREAM_AFTER_QUEUE.
   void order(uint32_t order, CUstream stream);
 
+  // The handle of cuDNN for this queue, which there is once Device::open_cudnn() has returned.
+  const CudnnHandle& cudnn() const { return *cudnn_; }
+  // Of the device. A second time it does nothing.
+  void open_cudnn(const Cudnn& library) {
+    if (!cudnn_) cudnn_ = std::make_unique<CudnnHandle>(library, stream_);
+  }
+
  private:
   // With device.graphs = false: lists the call while the queue captures. False otherwise.
   template <class F>
@@ -88,6 +97,7 @@ class Queue {
   Device& device_;
   QueueHandle handle_{};
   CUstream stream_ = nullptr;
+  std::unique_ptr<CudnnHandle> cudnn_;
   Event between_;  // of order(): each use is over when the call returns
   bool capturing_ = false;
   std::vector<Graph::Call> calls_;  // while capturing with device.graphs = false

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "plugins/support/cuda/relaxed_capture.hpp"
+
 namespace plait::cuda {
 namespace {
 
@@ -51,20 +53,6 @@ template <class Opaque>
 Opaque* writable(const Opaque& o) {
   return const_cast<Opaque*>(&o);
 }
-
-// Module loading is not allowed in a capture unless the thread relaxes it, and cuBLASLt loads an
-// algorithm's code when it is first run.
-class Relaxed {
- public:
-  Relaxed() { exchange(); }
-  ~Relaxed() { exchange(); }
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
-
- private:
-  void exchange() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
 
 }  // namespace
 
@@ -192,7 +180,7 @@ void Product::run(CUstream stream, const ProductOperands& o) const {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, o.scale_b, "naming a scale of a product");
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, o.scale_a, "naming a scale of a product");
   }
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   const cublasStatus_t s = lt.cublasLtMatmul(
       handle_.get(), &operation, scalar(desc_.type, true), o.b, writable(a_), o.a, writable(b_),
       scalar(desc_.type, desc_.accumulate), desc_.accumulate ? o.c : o.y, writable(d_), o.y,
