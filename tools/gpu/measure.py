@@ -18,6 +18,7 @@ PLAIT_CUDA_LIBRARIES, from the wheels of this Python, or from the system.
     checkpoint   what that recipe saved, evaluated and continued on the GPU and on the processor
     profile      time of each op of a step
     bench        single kernels beside the limits (cuda_bench)
+    attention    own kernels and cuDNN beside PyTorch's scaled_dot_product_attention
     sanitizer    memcheck of small kernels
     peers        PyTorch on the same models
 """
@@ -41,6 +42,7 @@ GPT2 = "experiments/gpt2_124m.toml"
 # name, experiment, overrides, steps
 BF16 = ["data.train.length=1024", "precision.compute=bf16"]
 FAST = ["topology.chunk_mib=1024", "topology.recompute=none"]  # where memory is no matter
+CUDNN = "precision.library_attention=true"
 SPEED = [
     ("MLP 784-120-84-10, batch 32", "examples/mnist_mlp/experiment.toml", ["~run.epochs", "~data.eval"], 3000),
     ("MLP 784-2048x4-10, batch 1024", "experiments/wide_mlp.toml", [], 300),
@@ -48,14 +50,17 @@ SPEED = [
     ("124M bf16, 16 x 1024", GPT2, ["batch.global=16", *BF16], 60),
     ("124M bf16, 64 x 1024", GPT2, ["batch.global=64", *BF16], 30),
     ("124M bf16, 64 x 1024, more memory", GPT2, ["batch.global=64", *BF16, *FAST], 30),
+    ("124M bf16, the same, attention by cuDNN", GPT2, ["batch.global=64", *BF16, *FAST, CUDNN], 30),
     ("124M bf16, the same, bf16 residuals", GPT2, ["batch.global=64", *BF16, *FAST, "precision.residual=compute"], 30),
     ("1.5B bf16, 16 x 1024", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST], 12),
+    ("1.5B bf16, attention by cuDNN", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST, CUDNN], 12),
 ]
 LOSSES = [
     # name, experiment, overrides, largest relative difference
     ("MLP, f32", "experiments/wide_mlp.toml", [], 1e-4),
     ("GPT 10.9M, f32", "experiments/gpt_10m.toml", ["batch.global=2"], 1e-4),
     ("GPT 10.9M, bf16", "experiments/gpt_10m.toml", ["batch.global=2", "precision.compute=bf16"], 2e-2),
+    ("GPT 10.9M, bf16, attention by cuDNN", "experiments/gpt_10m.toml", ["batch.global=2", "precision.compute=bf16", CUDNN], 2e-2),
 ]
 
 
@@ -213,7 +218,7 @@ def train(v):
 
 def twice(v):
     make_tokens(v, 256)
-    for name, overrides in (("f32", []), ("bf16", ["precision.compute=bf16"])):
+    for name, overrides in (("f32", []), ("bf16", ["precision.compute=bf16"]), ("bf16 cuDNN", ["precision.compute=bf16", CUDNN])):
         runs = []
         for what, more in (("", []), (" again", []), (" without graphs", ["device.graphs=false"])):
             rows, error = v.train(f"GPT 10.9M {name}{what}", "experiments/gpt_10m.toml",
@@ -305,6 +310,25 @@ def bench(v):
     v.row("bench", "single kernels", "see bench.log" if code == 0 else last_error(text, code))
 
 
+def attention(v):
+    """Forward, the same sizes: Plait's kernel, cuDNN behind Plait, and PyTorch's two backends."""
+    code, text = v.run("attention", [v.package / "bin/cuda_bench", v.plugin("cuda"), "--only=attention", "--seconds=30"], 60)
+    for line in text.splitlines():
+        if line.startswith("{") and "attention" in line:
+            one = json.loads(line)
+            v.row("attention", one["name"], f"{one['ms']:.3f} ms, {one['tflops']:.0f} TFLOP/s" if "ms" in one else one["note"])
+    said = [line for line in text.splitlines() if "driver for CUDA" in line]  # the last says whether cuDNN computed
+    v.row("attention", "the device", said[-1] if code == 0 and said else last_error(text, code))
+    code, text = v.run("attention", [sys.executable, v.package / "attention_torch.py"], 60, dict(os.environ))
+    for line in text.splitlines():
+        if line.startswith("{"):
+            one = json.loads(line)
+            size = "x".join(map(str, one["size"]))
+            v.row("attention", f"PyTorch {one['backend']}, {size}", f"{one['ms']:.3f} ms, {one['tflops']:.0f} TFLOP/s" if "ms" in one else one["error"])
+    if code != 0:
+        v.row("attention", "PyTorch", last_error(text, code))
+
+
 def peers(v):
     for batch, dtype in ((64, "bf16"), (8, "f32")):
         for mode in ("compile", "eager"):
@@ -315,7 +339,7 @@ def peers(v):
             v.row("peers", f"PyTorch {mode}, 124M {dtype}, {batch} x 1024", lines[-1][:160] if code == 0 and lines else last_error(text, code))
 
 
-PHASES = [inventory, device, kernels, train, twice, ranks, speed, shakespeare, checkpoint, profile, bench, sanitizer, peers]
+PHASES = [inventory, device, kernels, train, twice, ranks, speed, shakespeare, checkpoint, profile, bench, attention, sanitizer, peers]
 
 
 def main():

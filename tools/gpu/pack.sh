@@ -27,7 +27,7 @@ find "$package" -type f -exec ldd {} + 2>/dev/null | awk '$3 ~ /^\// { print $3 
   done
 
 cp -r "$root/tests/bench/experiments" "$root/examples" "$package/"
-cp "$root/tools/gpu/measure.py" "$root/tests/bench/peers/gpt_torch.py" "$root/tests/bench/peers/peer_common.py" "$package/"
+cp "$root/tools/gpu/measure.py" "$root"/tests/bench/peers/{gpt,attention}_torch.py "$root/tests/bench/peers/peer_common.py" "$package/"
 if [ -n "${PLAIT_DATA:-}" ]; then
   find -L "$PLAIT_DATA" -maxdepth 2 \( -name '*ubyte*' -o -path '*tinyshakespeare/input.txt' \) -exec cp {} "$package/data/" \;
 fi

@@ -38,6 +38,8 @@ int main(int argc, char** argv) try {
   cuda_bench::Lab lab(device);
   constexpr double kShareOfOps = 0.4;
   cuda_bench::bench_ops(lab, report, kShareOfOps * seconds);
+  conformance::check(device.item().info(device.get(), &info));
+  std::printf("%s\n", info.summary);  // with what kernels used, such as cuDNN
   try {
     cuda_bench::bench_products(lab, report, seconds);
   } catch (const std::exception& e) {

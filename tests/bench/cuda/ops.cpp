@@ -143,6 +143,10 @@ void add_attention(std::vector<Measured>& out) {
     out.push_back(
         {Case{"attention" + size, "dot_product_attention", {{q}, {k}, {k}}, {q, lse}, attrs},
          flops});
+    Measured library = out.back();
+    library.c.name = "attention by cuDNN" + size;
+    library.c.permits = {flag("library", true)};
+    out.push_back(std::move(library));
     out.push_back({Case{"attention, backward" + size,
                         "dot_product_attention_grad",
                         {{q}, {k}, {k}, {q}, {lse}, {q}},
