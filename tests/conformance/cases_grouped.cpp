@@ -88,6 +88,14 @@ void group(std::vector<Case>& out, uint32_t type, uint32_t index, const Tokens& 
                  0});
 }
 
+// Where groups of 0 to 5 rows begin, and how many rows there are.
+std::vector<double> small_groups(int64_t groups) {
+  std::vector<double> offsets{0};
+  for (int64_t g = 0; g < groups; ++g)
+    offsets.push_back(offsets.back() + static_cast<double>(g * 5 % 6));
+  return offsets;
+}
+
 // The weights' type is w, as that of y and of dy; that of the rows is `type`.
 void ungroup(std::vector<Case>& out, uint32_t type, uint32_t w, const Tokens& t) {
   const Input rows{shape(type, {t.count() * t.each, t.width}), -1, 1};
@@ -190,6 +198,10 @@ void add_grouped_cases(std::vector<Case>& out) {
   top_k(out, PLAIT_F32, {4, 6}, 3, {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {9, nan}});
   group(out, PLAIT_F32, PLAIT_I64, {{2, 3}, 1, 1, 1});
   group(out, PLAIT_F32, PLAIT_U8, {{700}, 4, 33, 60});
+  group(out, PLAIT_F32, PLAIT_I32, {{700}, 4, 3, 255});  // of digits of 8 bits one,
+  group(out, PLAIT_F32, PLAIT_I32, {{700}, 4, 3, 256});  // two,
+  group(out, PLAIT_BF16, PLAIT_I64, {{40, 30}, 1, 2, 1000});
+  group(out, PLAIT_F32, PLAIT_I32, {{600}, 2, 1, 70000});  // and three
   group(out, PLAIT_BF16, PLAIT_I32, {{0}, 2, 5, 3});
   group(out, PLAIT_F32, PLAIT_I32, {{4}, 2, 0, 3});
   for (const uint32_t type : {PLAIT_BF16, PLAIT_F16}) {
@@ -208,9 +220,16 @@ void add_grouped_cases(std::vector<Case>& out) {
   products(out, PLAIT_F32, PLAIT_F32, {{0, 300}, 300, 70, 90});              // one group
   products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 9, 20, 31}, 31, 8, 6, 1, 2});  // a rank's groups
   products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 9, 20}, 20, 8, 6, 2, 2});      // one is padding
-  products(out, PLAIT_F32, PLAIT_F32, {{0, 0, 0}, 4, 3, 2});                 // none in a group
-  products(out, PLAIT_F32, PLAIT_F32, {{5, 8, 0, 3, 12}, 10, 3, 2});         // they descend
-  products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 3, 8}, 10, 40, 30});           // they descend
+  // More groups than a warp has lanes: all, from the first, from another one.
+  const std::vector<double> many = small_groups(75);
+  const auto rows = static_cast<int64_t>(many.back());
+  for (const uint32_t type : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16})
+    products(out, type, type, {many, rows + 3, 16, 24, 20, 40});
+  for (const int64_t own : {31, 32, 33, 64, 65})
+    products(out, PLAIT_F32, PLAIT_F32, {many, rows, 3, 5, own == 64 ? 0 : 10, own});
+  products(out, PLAIT_F32, PLAIT_F32, {{0, 0, 0}, 4, 3, 2});          // none in a group
+  products(out, PLAIT_F32, PLAIT_F32, {{5, 8, 0, 3, 12}, 10, 3, 2});  // they descend
+  products(out, PLAIT_F32, PLAIT_F32, {{0, 5, 3, 8}, 10, 40, 30});    // they descend
   products(out, PLAIT_F32, PLAIT_F32, {{0, 0}, 0, 3, 2});
   products(out, PLAIT_F32, PLAIT_F32, {{0, 2, 3}, 3, 0, 2});
   products(out, PLAIT_F32, PLAIT_F32, {{0, 2, 3}, 3, 4, 0});
