@@ -64,6 +64,10 @@ class Device {
   uint32_t threads_ = 0;
 };
 
+// From now on buffers have no guard behind them, so that a sanitizer sees what is accessed there.
+void set_bounds();
+bool bounds();
+
 // Device memory between two guards, to detect writes beyond either end. Poisoned where no content
 // is given.
 class Buffer {

@@ -1,7 +1,11 @@
-// conformance [doctest options] [--reference=<plugin>] [--op=<names>] [<plugin>...]
+// conformance [doctest options] [--reference=<plugin>] [--op=<names>] [--bounds] [--slowest]
+//             [<plugin>...]
 //
 // Runs the cases on the device of each plugin, against the device of the reference plugin. Without
 // names: those of the build. --op=a,b: the cases of these ops alone; --op=-a,-b: of all others.
+// --bounds: for a sanitizer (or compute-sanitizer), which reports an access outside of memory:
+// buffers end where their data ends, and a kernel runs once for each number of threads.
+// --slowest: which cases took a processor longest.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -10,6 +14,7 @@
 
 #include "tests/conformance/case.hpp"
 #include "tests/conformance/host.hpp"
+#include "tests/conformance/slowest.hpp"
 
 int main(int argc, char** argv) {
   std::string reference = CONFORMANCE_REFERENCE;
@@ -20,6 +25,10 @@ int main(int argc, char** argv) {
       reference = a.substr(12);
     else if (a.starts_with("--op="))
       conformance::choose_ops(a.substr(5));
+    else if (a == "--bounds")
+      conformance::set_bounds();
+    else if (a == "--slowest")
+      conformance::slowest().asked = true;
     else if (a.ends_with(".so"))
       others.emplace_back(a);
   }
@@ -36,6 +45,7 @@ int main(int argc, char** argv) {
   }
   doctest::Context context(argc, argv);
   const int failed = context.run();
+  conformance::slowest().print();
   conformance::unload_plugins();
   return failed;
 }

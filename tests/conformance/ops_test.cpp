@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/conformance/runner.hpp"
+#include "tests/conformance/slowest.hpp"
 
 namespace conformance {
 namespace {
@@ -16,20 +17,22 @@ void check_kernel(const Device& device, const plait_kernel_item& kernel, const C
   CAPTURE(std::string(kernel.name));
   const auto one = run(device, kernel, c, 1, RunMode::direct);
   CHECK_MESSAGE(difference(c, one, wanted) == "", difference(c, one, wanted));
-  CHECK_MESSAGE(run(device, kernel, c, 1, RunMode::captured) == one,
-                "captured and direct runs differ");
+  if (!bounds())
+    CHECK_MESSAGE(run(device, kernel, c, 1, RunMode::captured) == one,
+                  "captured and direct runs differ");
   for (uint32_t threads : {2u, 3u}) {
     if (device.threads() == 1) break;  // a device without threads is not asked for several
     if (!select(kernel, Desc(c, threads)).taken) continue;
     const auto many = run(device, kernel, c, threads, RunMode::direct);
-    CHECK_MESSAGE(run(device, kernel, c, threads, RunMode::captured) == many,
-                  "a second run differs");
+    if (!bounds())
+      CHECK_MESSAGE(run(device, kernel, c, threads, RunMode::captured) == many,
+                    "a second run differs");
     if (c.same_over_threads)
       CHECK_MESSAGE(many == one, threads << " threads change the result");
     else
       CHECK_MESSAGE(difference(c, many, wanted) == "", difference(c, many, wanted));
   }
-  if (!c.in_place.empty())
+  if (!c.in_place.empty() && !bounds())
     CHECK_MESSAGE(run(device, kernel, c, 1, RunMode::in_place) == one,
                   "in place the result differs");
 }
@@ -46,6 +49,7 @@ TEST_CASE("every kernel agrees with the reference") {
     const Device device(*plugin, {{"threads", "2"}, {"bind", "false"}});
     for (const Case& c : all_cases()) {
       CAPTURE(c.name);
+      const Timed timed(c.name);
       const auto wanted = expected(oracle, c);
       int taken = 0;
       for (const auto* kernel : plugin->kernels(c.op)) {
