@@ -22,15 +22,15 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 
 if(PLAIT_SANITIZE STREQUAL "address")
-  set(flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  set(PLAIT_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(PLAIT_SANITIZE STREQUAL "thread")
-  set(flags -fsanitize=thread -fno-omit-frame-pointer)
+  set(PLAIT_SANITIZE_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
 elseif(PLAIT_SANITIZE)
   message(FATAL_ERROR "[build] PLAIT_SANITIZE is '${PLAIT_SANITIZE}'; expected 'address', 'thread' or nothing")
 endif()
 if(PLAIT_SANITIZE)
-  add_compile_options(${flags} -O1) # after the build type's own level: instrumented code takes long to optimise and gains little
-  add_link_options(${flags})
+  add_compile_options(${PLAIT_SANITIZE_FLAGS} -O1) # after the build type's own level: instrumented code takes long to optimise and gains little
+  add_link_options(${PLAIT_SANITIZE_FLAGS})
 endif()
 
 if(PLAIT_FUZZ)

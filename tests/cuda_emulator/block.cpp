@@ -14,6 +14,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/cuda_emulator/asan.hpp"
 #include "tests/cuda_emulator/fiber.hpp"
 
 EmulatorState emulator_state;
@@ -96,6 +97,9 @@ class Block {
   std::string error_;
   std::mt19937 random_;
   bool shuffled_order_ = false;
+  // Forbidden, as what a launch leaves of shared memory. (That of __shared__ consists of static
+  // variables, which the sanitizer keeps apart itself.)
+  alignas(1024) std::array<unsigned char, 1024> in_front_;
   alignas(1024) std::array<unsigned char, kMostShared> shared_;
 };
 
@@ -119,6 +123,9 @@ void Block::prepare(const Launch& launch) {
   emulator_state.threads = launch.threads;
   emulator_state.blocks = launch.blocks;
   emulator_state.dynamic_shared = shared_.data();
+  forbid(in_front_.data(), in_front_.size());
+  allow(shared_.data(), launch.dynamic_shared);
+  forbid(shared_.data() + launch.dynamic_shared, kMostShared - launch.dynamic_shared);
 }
 
 void Block::run_one() {
@@ -350,20 +357,27 @@ void Block::fail(unsigned thread, std::string what) {
   std::abort();
 }
 
+// Says which kernel and which of its threads did what, if one runs.
+void say_where(const char* what, const void* address) {
+  const Launch* l = the_block ? block().launch() : nullptr;
+  if (!l) return;
+  const uint3 b = emulator_state.block, t = emulator_state.thread;
+  char at[40] = "";
+  if (address) std::snprintf(at, sizeof at, " at address %p", address);
+  char text[400];
+  const int n =
+      std::snprintf(text, sizeof text,
+                    "[cuda emulator] kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s%s\n",
+                    l->kernel->name.c_str(), b.x, b.y, b.z, t.x, t.y, t.z, what, at);
+  if (write(STDERR_FILENO, text, static_cast<size_t>(n)) < 0) std::abort();
+}
+
 // A fault of the processor in a kernel: says where, and leaves the signal to whoever had it before.
 struct sigaction before_segv, before_bus, before_ill, before_fpe;
 void on_fault(int signal, siginfo_t* info, void*) {
-  if (const Launch* l = block().launch()) {
-    const uint3 b = emulator_state.block, t = emulator_state.thread;
-    char text[400];
-    const int n = std::snprintf(
-        text, sizeof text,
-        "[cuda emulator] kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s at address %p\n",
-        l->kernel->name.c_str(), b.x, b.y, b.z, t.x, t.y, t.z,
-        signal == SIGILL ? "an access that is misaligned or outside an array" : strsignal(signal),
-        info->si_addr);
-    if (write(STDERR_FILENO, text, static_cast<size_t>(n)) < 0) std::abort();
-  }
+  say_where(
+      signal == SIGILL ? "an access that is misaligned or outside an array" : strsignal(signal),
+      info->si_addr);
   sigaction(SIGSEGV, &before_segv, nullptr);
   sigaction(SIGBUS, &before_bus, nullptr);
   sigaction(SIGILL, &before_ill, nullptr);
@@ -391,7 +405,13 @@ struct FaultHandlers {
 }  // namespace
 
 std::string run_blocks(const Launch& launch) {
-  if (!the_block) the_block = new Block;
+  if (!the_block) {
+    the_block = new Block;
+#ifdef EMULATOR_ASAN
+    __sanitizer_set_death_callback(
+        [] { say_where("the access that the sanitizer reports", nullptr); });
+#endif
+  }
   const FaultHandlers handlers;
   return block().run(launch);
 }

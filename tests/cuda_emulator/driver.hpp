@@ -116,7 +116,7 @@ class Call {
   const ::emulator::Call call(entry, needs); \
   if (call.stops()) return call.result()
 
-// Memory of the device lies between two pages that nobody can access.
+// Memory of the device lies between two areas that nobody can access.
 struct Allocation {
   char* mapping;
   size_t mapped;

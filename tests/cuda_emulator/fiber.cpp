@@ -6,17 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define EMULATOR_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define EMULATOR_ASAN 1
-#endif
-#endif
-#ifdef EMULATOR_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "tests/cuda_emulator/asan.hpp"
 
 // void emulator_switch(void** save, void* stack_pointer): pushes the registers that a function must
 // preserve, notes the stack pointer, takes the other one and pops its registers. ucontext would
@@ -91,11 +81,7 @@ namespace emulator {
 namespace {
 
 constexpr size_t kPage = 4096;
-#ifdef EMULATOR_ASAN
-constexpr size_t kStack = 64 * kPage;
-#else
-constexpr size_t kStack = 16 * kPage;
-#endif
+constexpr size_t kStack = (kAsan ? 64 : 16) * kPage;  // frames are larger with the sanitizer
 
 Fiber* entered = nullptr;  // the fiber that is switched to: emulator_switch() passes no arguments
 
@@ -145,9 +131,7 @@ Fiber::Fiber(void (*run)(Fiber&, void*), void* context, size_t number)
 
 Fiber::~Fiber() {
   if (!memory_) return;
-#ifdef EMULATOR_ASAN
-  __asan_unpoison_memory_region(memory_, kStack + kPage);
-#endif
+  allow(memory_, kStack + kPage);
   munmap(memory_, kStack + kPage);
 }
 

@@ -67,3 +67,43 @@ PLAIT_GLOBAL(test_traps, TestArgs, 64) {
 PLAIT_GLOBAL(test_writes_behind, TestArgs, 64) {
   if (threadIdx.x == 0) reinterpret_cast<char*>(a.out)[a.n] = 0;
 }
+
+// Accesses outside, which the address sanitizer finds. The last thread of the last block makes them.
+namespace {
+bool is_last() { return blockIdx.x == gridDim.x - 1 && threadIdx.x == blockDim.x - 1; }
+}  // namespace
+PLAIT_GLOBAL(test_reads_behind, TestArgs, 64) {
+  if (is_last()) a.out[0] = reinterpret_cast<const char*>(a.out)[a.n];
+}
+PLAIT_GLOBAL(test_reads_in_front, TestArgs, 64) {
+  if (is_last()) a.out[0] = a.out[-a.n];
+}
+PLAIT_GLOBAL(test_reads_behind_dynamic, TestArgs, 64) {
+  PLAIT_DYNAMIC_SHARED(char, shared);
+  shared[threadIdx.x] = 1;
+  __syncthreads();
+  if (is_last()) a.out[0] = shared[a.n];
+}
+PLAIT_GLOBAL(test_reads_in_front_of_dynamic, TestArgs, 64) {
+  PLAIT_DYNAMIC_SHARED(char, shared);
+  if (is_last()) a.out[0] = shared[-a.n];
+}
+PLAIT_GLOBAL(test_writes_behind_static, TestArgs, 64) {
+  __shared__ int shared[64];
+  int* const p = shared;
+  p[threadIdx.x] = 1;
+  __syncthreads();
+  if (is_last()) p[a.n] = 2;
+  __syncthreads();
+  a.out[threadIdx.x] = p[threadIdx.x];
+}
+// On the stack of a fiber, which has been left and entered again.
+PLAIT_GLOBAL(test_writes_behind_local, TestArgs, 64) {
+  int local[8];
+  int* volatile const p = local;
+  for (int i = 0; i < 8; ++i) p[i] = i;
+  __syncthreads();
+  if (is_last()) p[a.n] = 2;
+  __syncthreads();
+  a.out[threadIdx.x] = p[threadIdx.x % 8];
+}
