@@ -197,7 +197,8 @@ def kernels(v):
 def sanitizer(v):
     for op in ("softmax", "layer_norm", "dot_product_attention", "matmul", "gather", "reduce"):
         command = ["compute-sanitizer", "--tool=memcheck", "--error-exitcode=9", v.package / "bin/conformance",
-                   f"--reference={v.plugin('reference')}", f"--op={op}", "--test-case=every kernel agrees*", v.plugin("cuda")]
+                   f"--reference={v.plugin('reference')}", f"--op={op}", "--bounds", "--test-case=every kernel agrees*",
+                   v.plugin("cuda")]
         code, text = v.run("sanitizer", command, 60)
         found = re.search(r"ERROR SUMMARY: (\d+ errors?)", text)
         v.row("sanitizer", op, found[1] if found else last_error(text, code))
