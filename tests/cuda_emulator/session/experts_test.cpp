@@ -74,15 +74,16 @@ std::vector<float> singular_values(OnGpu& of) {
 }  // namespace
 
 TEST_CASE("a model with experts learns on a GPU what it learns on the CPU") {
+  // Of 16 bits a quarter of the distance of neighbours at 1: roundings differ, and a loss is a mean.
   struct {
     Keys keys;
     const char* kernel;
     double tolerance;
-  } const cases[] = {{{}, "tiles", 1e-5},
-                     {{"batch.micro=4"}, "tiles", 1e-5},
-                     {{"precision.compute=bf16"}, "tensor_cores", 2e-2},
-                     {{"precision.compute=f16"}, "tensor_cores", 2e-2},
-                     {{"precision.compute=f64"}, "plain", 1e-12}};
+  } const cases[] = {{{}, "tiles", 1e-6},
+                     {{"batch.micro=4"}, "tiles", 1e-6},
+                     {{"precision.compute=bf16"}, "tensor_cores", 0x1p-9},
+                     {{"precision.compute=f16"}, "tensor_cores", 0x1p-12},
+                     {{"precision.compute=f64"}, "plain", 1e-14}};
   for (const auto& c : cases) {
     CAPTURE(c.keys);
     OnGpu gpu(on("cuda", kExperts, c.keys)), again(on("cuda", kExperts, c.keys)),
