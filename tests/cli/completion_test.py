@@ -203,16 +203,53 @@ zle -N answer; bindkey '^I' answer"""
     @unittest.skipUnless(shutil.which("fish"), "needs fish")
     def test_fish(self):
         (self.folder / "plait.fish").write_text(self.expect(0, "completion", "fish").out)
-        def offered(line):
-            done = subprocess.run(["fish", "--no-config", "-c", f"source plait.fish; complete -C {line!r}"], cwd=self.folder, env=self.environment(),
-                                  capture_output=True, text=True, timeout=TIME)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            return [candidate.split("\t")[0] for candidate in done.stdout.splitlines()]
-        self.assertEqual(sorted(offered("plait pl")), ["plan", "plot", "plugins"])
-        self.assertEqual(offered("plait run t.toml optimizer.lea"), ["optimizer.learning_rate="])
-        self.assertEqual(offered("plait run t.toml optimizer.type=adamw"), ["optimizer.type=adamw"])
-        self.assertIn("t.toml", offered("plait run t"))
-        self.assertIn("model.load=t.toml", offered("plait run t.toml model.load=t"))
+        (self.folder / "a b.toml").write_text(TINY)
+        (self.folder / "my dir/in").mkdir(parents=True)
+        (self.folder / "sub").mkdir()
+        out, key = ["model.layers[0].out="], ["optimizer.learning_rate="]
+        cases = {
+            "plait pl": ["plan", "plot", "plugins"],
+            "plait run --re": ["--resume"],
+            "plait run --resume=a": ["--resume=auto"],
+            "plait run t.toml optimizer.lea": key,
+            "FOO=1 plait run t.toml optimizer.lea": key,
+            "plait run t.toml optimizer.type=adamw": ["optimizer.type=adamw"],
+            "plait run t": ["t.toml"],
+            "plait run a": ["a b.toml"],
+            "plait run t.toml model.load=t": ["model.load=t.toml"],
+            "plait run t.toml model.load=su": ["model.load=sub/"],
+            "plait run t.toml --run-dir=my": ["--run-dir=my dir/"],
+            "plait --data su": ["sub/"],
+            "plait --data t": [],  # a file is no folder
+            "plait run ~/t": ["~/t.toml"],
+            # The word itself may be quoted in every way, and so may those before it.
+            r"plait run a\ ": ["a b.toml"],
+            'plait run "a b': ["a b.toml"],
+            r"plait run t.toml model.load=my\ dir/": ["model.load=my dir/in/"],
+            'plait run t.toml "model.load=my dir/': ["model.load=my dir/in/"],
+            r"plait run a\ b.toml model.layers\[0\].o": out,
+            "plait run 'a b.toml' 'model.layers[0].o": out,
+            "plait run ~/t.toml model.layers[0].o": out,
+            "plait run t.toml '~optimizer.l": ["~optimizer.learning_rate"],
+        }
+        (self.folder / "lines").write_text("\n".join(cases) + "\n")
+        ask = "source plait.fish; while read -l line; echo \\[$line; complete -C $line; end < lines"
+        done = subprocess.run(["fish", "--no-config", "-c", ask], cwd=self.folder, env=self.environment(),
+                              capture_output=True, text=True, timeout=TIME)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        answers = re.split(r"^\[.*\n", done.stdout, flags=re.M)[1:]
+        self.assertEqual(len(answers), len(cases))
+        for (line, expected), answer in zip(cases.items(), answers):
+            self.assertEqual([offer.split("\t")[0] for offer in answer.splitlines()], expected, line)
+
+    @unittest.skipUnless(shutil.which("fish"), "needs fish")
+    def test_interactive_fish(self):
+        """As an installation has it: in a folder that fish looks into by itself."""
+        place = self.folder / ".config/fish/completions"
+        place.mkdir(parents=True)
+        (place / "plait.fish").write_text(self.expect(0, "completion", "fish").out)
+        screen = self.typed(["fish", "-i"], "cd", "plait run t.toml optimizer.lea\t", self.has_key)
+        self.assertIn("optimizer.learning_rate=", screen)
 
 
 if __name__ == "__main__":
