@@ -1,8 +1,9 @@
 #include "bindings/cli/launch/on_ranks.hpp"
 
 #include <signal.h>
-#include <algorithm>
 
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -53,9 +54,21 @@ void print_failure(Terminal& terminal, const FailureReport& failure) {
     terminal.relay(rank + start + line);
 }
 
+// A batch script of Slurm runs on the first node of its job, and so do ranks that it starts itself.
+void warn_of_other_nodes(Terminal& terminal) {
+  const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  if (nodes && std::atoi(nodes) > 1)
+    terminal.log(PLAIT_LOG_WARN,
+                 strf("[launch] this Slurm job has %d nodes, but the ranks all start on this one; "
+                      "to use the others write srun before plait run, with a task for each rank, "
+                      "or use plait submit",
+                      std::atoi(nodes)));
+}
+
 int launch(Context& context, const FileArguments& file, int64_t ranks,
            const RankedCommand& command) {
   Terminal& terminal = context.terminal;
+  warn_of_other_nodes(terminal);
   if (ranks > kMostLocalRanks)
     throw CliError(kUsage,
                    strf("[cli] [topology] asks for %lld ranks; plait starts %lld at most "

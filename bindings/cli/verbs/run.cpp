@@ -94,7 +94,7 @@ void Run::announce(const Json& plan, const Json& session) {
                     {"launcher", own_.source}});
   if (terminal_.quiet) return;
   if (!own_.alone() && !started_by_plait())
-    terminal_.note(strf("%d ranks, launcher %s: ", own_.size, own_.source.c_str()) + own_.reason);
+    terminal_.note(counted(own_.size, "rank") + ", launcher " + own_.source + ": " + own_.reason);
   terminal_.line(plan.value("name", "") + ": " +
                  counted(plan.value("parameter_count", 0LL), "parameter") + " on " +
                  plan.value("device", "") + " (" + counted(plan.value("threads", 0LL), "thread") +
