@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
+#include "bindings/cli/data/sets.hpp"
 #include "bindings/cli/embedded.hpp"
 #include "bindings/cli/help/completion.hpp"
 #include "bindings/cli/help/declarations.hpp"
@@ -151,10 +153,12 @@ std::vector<Candidate> Line::value_of(const CLI::Option& of, const std::string& 
     return all;
   }
   if (of.check_lname("set")) return complete_key(context_.open_engine(), file_, word);
-  const std::string type = of.get_type_name();
+  const std::string whole = of.get_type_name(), type = whole.substr(0, whole.find(':'));
   if (type == "DIR") return {{kAnyFolder, ""}};
-  if (type == "NAME" || type == "STEP" || type == "SECONDS" || type == "INT" || type == "FLOAT")
-    return {};
+  static const std::set<std::string> kNoFiles = {"NAME", "STEP", "SECONDS", "INT",      "FLOAT",
+                                                 "N",    "RANK", "SIZE",    "TIME",     "URL",
+                                                 "LINE", "UINT", "OPTION",  "CONDITION"};
+  if (kNoFiles.contains(type)) return {};
   return {{kAnyFile, ""}};
 }
 
@@ -184,6 +188,11 @@ std::vector<Candidate> Line::first_argument() {
     return all;
   }
   if (at == "plugins" || at == "keys") return item_names();
+  if (at == "data get") {
+    std::vector<Candidate> all;
+    for (const DataSet& set : data_sets()) all.push_back({set.name, set.help});
+    return all;
+  }
   if (at == "ops") {
     std::vector<Candidate> all;
     const Json ops = Json::parse(context_.open_engine().ops());
