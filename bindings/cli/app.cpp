@@ -61,6 +61,7 @@ void set_up(CLI::App& app, Context& context) {
   add_plan(app, context);
   add_profile(app, context);
   add_sweep(app, context);
+  add_submit(app, context);
   add_runs(app, context);
   add_status(app, context);
   add_compare(app, context);

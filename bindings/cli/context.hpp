@@ -123,6 +123,7 @@ void add_runs(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_status(CLI::App& app, Context& context);
 void add_sweep(CLI::App& app, Context& context);
+void add_submit(CLI::App& app, Context& context);
 void add_keys(CLI::App& app, Context& context);
 void add_ops(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);

@@ -50,6 +50,10 @@ class Offers(Completion):
         self.assertEqual(self.names("new", "demo", "--from", "mnist_m"), ["mnist_mlp"])
         self.assertEqual(self.names("run", ""), [":files"])
         self.assertEqual(self.names("--data", ""), [":folders"])
+        self.assertEqual(self.names("data", "get", ""), ["mnist", "fashion-mnist", "tinyshakespeare"])
+        self.assertEqual(self.names("run", "t.toml", "--ranks", ""), [])  # a number, and no file
+        self.assertEqual(self.names("submit", "t.toml", "--ra"), ["--ranks", "--ranks-per-node"])
+        self.assertEqual(self.names("submit", "t.toml", "optimizer.lea"), ["optimizer.learning_rate="])
         self.assertEqual(self.names("plugins", "adamw"), ["adamw"])
         self.assertEqual(self.names("ops", "matmu"), ["matmul"])
         self.assertEqual(self.names("nonsense", "x"), [])

@@ -13,7 +13,7 @@ class Verbs(Case):
         self.assertIn("Usage: plait run", self.expect(0, "help", "run", "--json").records[0]["help"])
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "keys", "ops", "data", "env", "completion"):
+        for verb in ("run", "sweep", "submit", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "keys", "ops", "data", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
