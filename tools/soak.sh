@@ -6,7 +6,7 @@ soak() {
   local minutes=$1 mutants=$2 round=0
   [[ $minutes =~ ^[0-9]+$ ]] || stop 2 "'$minutes' is not a number of minutes" "./dev soak 30"
   [[ $mutants =~ ^[0-9]+$ ]] || stop 2 "'$mutants' is not a number of mutants" "./dev soak 30 200"
-  need_packages core test
+  need_packages core test soak  # of soak: without them some tests are skipped
   build dev
   local end=$((SECONDS + minutes * 60))
   while ((SECONDS < end)); do
