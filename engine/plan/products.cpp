@@ -77,7 +77,7 @@ void warn_products(const Plan& plan, Log* log) {
       warn("precision.library_attention",
            l.n == 0 ? "the model has no attention"
                     : "device '" + plan.device + "' has no library that takes this attention" +
-                          (l.refused.empty() ? "" : " (" + l.refused + ")"));
+                          (l.refused.empty() ? "" : "; refused by " + l.refused));
   }
 }
 
