@@ -4,7 +4,8 @@
 #include <cfloat>
 #include <limits>
 #include <memory>
-#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "kit/ops/attention.hpp"
 #include "plugins/devices/cuda/attention/sdpa.hpp"
