@@ -89,6 +89,20 @@ TEST_CASE("picture: boxes and ticks lie where their times are, ranks below each 
     CHECK(std::stod(box[3]) == doctest::Approx((end - begin) * unit).epsilon(1e-3));
     CHECK(box[2] == rows[1 + std::stoul(box[4])][2]);
   }
+  const auto labels =
+      found(svg,
+            "<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"([0-9.]+)\" height=\"([0-9.]+)\"[^>]*>"
+            "<title>. of micro-batch ([0-9]) [^<]*</title></rect>\n"
+            "<text x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"middle\"[^>]*>([0-9])</text>");
+  REQUIRE(labels.size() == 12);
+  for (const std::smatch& label : labels) {
+    CAPTURE(label.str());
+    CHECK(label[8] == label[5]);
+    CHECK(std::stod(label[6]) ==
+          doctest::Approx(std::stod(label[1]) + std::stod(label[3]) / 2).epsilon(1e-3));
+    CHECK(std::stod(label[7]) > std::stod(label[2]));  // the line that letters stand on
+    CHECK(std::stod(label[7]) < std::stod(label[2]) + std::stod(label[4]));
+  }
   const auto ticks =
       found(svg, "<text x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\" fill[^>]*>([0-9.]+)<");
   REQUIRE(ticks.size() == 13);

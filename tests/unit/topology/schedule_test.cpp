@@ -153,6 +153,10 @@ TEST_CASE("schedule: impossible ones name the keys") {
   CHECK_THROWS_AS(make_schedule(ScheduleKind::kInterleaved, {INT32_MAX, INT32_MAX}, INT64_MAX),
                   plait::Error);
   CHECK_THROWS_AS(make_schedule(ScheduleKind::kGPipe, {1, 1}, INT64_MAX), plait::Error);
+  // Three times as much would not be a positive number of 64 bits.
+  CHECK_THROWS_AS(make_schedule(ScheduleKind::kGPipe, {1, 1}, int64_t{1} << 62), plait::Error);
+  CHECK_THROWS_AS(make_schedule(ScheduleKind::kInterleaved, {INT32_MAX, INT32_MAX}, 1),
+                  plait::Error);
 }
 
 TEST_CASE("schedule: an incomplete one is refused") {
