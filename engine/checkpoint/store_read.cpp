@@ -202,14 +202,16 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
   for (const CheckpointName& c : list_checkpoints(files, folder)) {
     try {
       auto checkpoint = std::make_unique<Checkpoint>(files, join_path(folder, c.name));
-      if (!reasons.empty()) log.warn("[checkpoint] using " + checkpoint->path());
+      for (const std::string& reason : reasons)
+        log.warn("[checkpoint] " + reason + "; using " + c.name + " instead");
       return checkpoint;
     } catch (const Error& e) {
       const bool damaged =
           e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_NOT_FOUND;
       if (!damaged) throw;
-      log.warn("[checkpoint] skipping " + c.name + ": " + e.text());
-      reasons.push_back(c.name + ": " + e.text());
+      std::string why = without_part(e.text());
+      if (why.ends_with(kDamageHint)) why.resize(why.size() - (sizeof kDamageHint - 1));
+      reasons.push_back(c.name + " cannot be used (" + why + ")");
     }
   }
   if (reasons.empty()) return nullptr;

@@ -88,12 +88,14 @@ class ContentCheck {
                            ", expected " + dtype_name(t.dtype) + " " + shape_text(s.extent) +
                            " by the manifest"));
     const auto at = static_cast<size_t>(entry - stored.header().tensors.data());
-    if (hashes_[f].read && hashes_[f].tensors[at] != s.hash)
-      fault_(damage(what + "does not match its checksum: it is damaged" + kDamageHint));
+    if (!hashes_[f].read || hashes_[f].tensors[at] == s.hash) return;
+    fault_(damage(what + "does not match its checksum: it is damaged" + kDamageHint));
+    told_.insert(f);
   }
 
+  // Bytes beside the tensors. A file with a damaged tensor cannot match either.
   void file(size_t f) {
-    if (!hashes_[f].read) return;
+    if (!hashes_[f].read || told_.contains(f)) return;
     const FileRecord& record = manifest_.files[f];
     if (hashes_[f].whole != record.hash || files_[f]->size() != record.size)
       fault_(
@@ -107,6 +109,7 @@ class ContentCheck {
   const FaultSink& fault_;
   std::map<std::string_view, size_t> index_;  // of each file, by its name
   std::vector<FileHashes> hashes_;
+  std::set<size_t> told_;  // files with a damaged tensor
 };
 
 }  // namespace

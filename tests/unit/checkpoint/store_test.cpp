@@ -147,10 +147,9 @@ TEST_CASE("a damaged checkpoint is passed over, with the reason in the log") {
   REQUIRE(c);
   CHECK(Sample(1).equals(*c));
   CHECK(lines.mention(
-      "skipping step-0000000003: [checkpoint] ckpt/step-0000000003/model.safetensors: tensor "
-      "'fc.weight' does not match its checksum"));
-  CHECK(lines.mention("skipping step-0000000002"));
-  CHECK(lines.mention("using ckpt/step-0000000001"));
+      "[checkpoint] step-0000000003 cannot be used (ckpt/step-0000000003/model.safetensors: tensor "
+      "'fc.weight' does not match its checksum: it is damaged); using step-0000000001 instead"));
+  CHECK(lines.mention("step-0000000002 cannot be used ("));
   files.remove("ckpt/step-0000000001/optimizer.safetensors");
   const std::string text = error_of([&] { open_newest(files, "ckpt", lines.log); }, PLAIT_ERR_DATA);
   CHECK(text.find("no checkpoint in ckpt is intact") != std::string::npos);
