@@ -43,10 +43,9 @@ const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<
   if (is_named(plan, memory)) {
     const plait_comm_item& item = plan.registry->comm(plan.backend);
     if (fits(plan, item, memory) || stages(item, memory)) return item;
-    fail_config(
-        "[topology] backend '" + plan.backend + "' (topology.backend) exchanges " +
-        (item.device ? std::string("memory of device '") + item.device + "'" : "host memory") +
-        ", not that of device '" + plan.device + "'; choose another, or \"auto\"");
+    fail_config("[topology] backend '" + plan.backend + "' (topology.backend) works on " +
+                (item.device ? "device '" + std::string(item.device) + "'" : "memory of the host") +
+                " only, and run.device is '" + plan.device + "'; choose another, or \"auto\"");
   }
   const auto all_share = [&](std::string Peer::*what) {
     return std::all_of(members.begin(), members.end(), [&](int32_t r) {

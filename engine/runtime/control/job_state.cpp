@@ -17,10 +17,8 @@ constexpr uint32_t kMaxNamed = 32;  // ranks in one message
 }  // namespace
 
 std::string last_seen(const std::string& host, uint64_t process_id, int64_t step) {
-  const std::string ran =
-      "; it ran as process " + std::to_string(process_id) + " on " + host + " and ";
-  return ran + (step < 0 ? "had not reported a step"
-                         : "was last heard of in step " + std::to_string(step));
+  const std::string ran = "; it ran as process " + std::to_string(process_id) + " on " + host;
+  return ran + (step < 0 ? "" : " and was last heard of in step " + std::to_string(step));
 }
 
 std::string key_error(std::string_view key) {
