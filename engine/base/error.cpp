@@ -56,7 +56,21 @@ std::string human_bytes(uint64_t bytes) {
   return text;
 }
 
-unsigned edit_distance(std::string_view a, std::string_view b) {
+namespace {
+
+// Names that differ in these alone are written by someone who knows them from elsewhere:
+// "CrossEntropy" is cross_entropy.
+std::string without_case(std::string_view name) {
+  std::string plain;
+  for (const char c : name)
+    if (c != '_') plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return plain;
+}
+
+}  // namespace
+
+unsigned edit_distance(std::string_view first, std::string_view second) {
+  const std::string a = without_case(first), b = without_case(second);
   // Two rows of the Levenshtein table; names are short, so this is fast enough.
   std::vector<unsigned> previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) previous[j] = static_cast<unsigned>(j);

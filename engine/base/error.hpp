@@ -48,7 +48,7 @@ std::string without_part(const std::string& text);
 // Human-readable sizes such as "12 MiB".
 std::string human_bytes(uint64_t bytes);
 // The candidate nearest to `word` by edit distance, or "" when none is near (distance > max(2,
-// len/3)).
+// len/3)). The distance disregards case and '_'.
 template <class Range>
 std::string nearest(const std::string& word, const Range& candidates);
 unsigned edit_distance(std::string_view a, std::string_view b);

@@ -12,6 +12,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/near_item.hpp"
 #include "engine/config/near_key.hpp"
 #include "engine/config/schema.hpp"
 #include "engine/config/sizes.hpp"
@@ -166,7 +167,7 @@ void ExperimentLoader::check_numbers(Experiment& to) {
                       .origin(),
                   "batch.global", found ? "found 0, expected 1 or more" : "required key is missing",
                   "set it to the samples of a step, over all ranks, or give both batch.micro and "
-                  "batch.accumulation; only with generate.only there are none");
+                  "batch.accumulation, unless generate.only = true");
   }
   if (!has_open_axis(to.topology)) derive_batch(to, problems_);
 }
@@ -202,10 +203,10 @@ bool ExperimentLoader::check_selected(const Experiment& of, const SelectedItem& 
     return true;
   }
   const std::vector<std::string> names = catalog_.item_names(c.kind);
-  problems_.add(
-      at, key,
-      std::string("unknown ") + c.word + " '" + c.name + "'" + did_you_mean(nearest(c.name, names)),
-      std::string("known ") + c.word + "s: " + join(names) + catalog_.load_summary());
+  problems_.add(at, key,
+                std::string("unknown ") + c.word + " '" + c.name + "'" +
+                    did_you_mean(near_item(c.name, c.kind, names, catalog_)),
+                std::string("known ") + c.word + "s: " + join(names) + catalog_.load_summary());
   return false;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/loader.hpp"
+#include "engine/config/near_item.hpp"
 #include "engine/config/schema.hpp"
 
 namespace plait::config {
@@ -38,7 +39,8 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
     if (kind == PLAIT_KIND_LAYER) names.insert(std::ranges::lower_bound(names, kBlock), kBlock);
     const std::string word = kind_word(kind);
     problems_.add(to.keys.origin("type"), key_path(table.path, "type"),
-                  "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),
+                  "unknown " + word + " '" + to.type + "'" +
+                      did_you_mean(near_item(to.type, kind, names, catalog_)),
                   "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary());
     return;
   }

@@ -53,7 +53,12 @@ std::vector<Problem> Problems::sorted() const {
 
 std::string Problems::text() const {
   std::string all;
-  for (const Problem& p : sorted()) all += (all.empty() ? "" : "\n") + p.text();
+  std::vector<Problem> list = sorted();
+  for (size_t i = 0; i < list.size(); ++i) {
+    // What to do about several in a row is said behind the last of them.
+    if (i + 1 < list.size() && list[i].hint == list[i + 1].hint) list[i].hint.clear();
+    all += (all.empty() ? "" : "\n") + list[i].text();
+  }
   return all;
 }
 

@@ -129,8 +129,18 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"device option", "epochs = 4\n",
        "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
       {"forbidden", "[device]", "[plugins]\nallow = [\"other\"]\n[device]",
-       "model.layers[1].type: 'ramp' comes from plugin 'fake', which is not in plugins.allow; "
-       "add it there; allowed are other"},
+       "model.layers[1].type: 'ramp' comes from plugin 'fake', which is not in plugins.allow\n"},
+      {"advice for several in a row, behind the last", "[device]",
+       "[plugins]\nallow = [\"other\"]\n[device]",
+       "schedule.type: 'slope' comes from plugin 'fake', which is not in plugins.allow; add it "
+       "there; "
+       "allowed are other"},
+      {"a name of other case", "\"ramp\"", "\"RA_MP\"",
+       "unknown layer 'RA_MP' (did you mean 'ramp'?)"},
+      {"a name with the word of its kind", "\"dense\"", "\"DenseLayer\"",
+       "unknown layer 'DenseLayer' (did you mean 'dense'?)"},
+      {"a word of an item's help, \"what it does\"", "epochs = 4\n",
+       "epochs = 4\ndevice = \"Does\"\n", "unknown device 'Does' (did you mean 'abacus'?)"},
       {"both models", "[device]", "[models.a]\n[device]", "given together with [model]"},
   };
   for (const Case& c : cases) {
