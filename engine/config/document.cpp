@@ -128,6 +128,17 @@ int line_of_giving_up(std::string_view text) {
   return static_cast<int>(first - ends.begin()) + 1;
 }
 
+// By its mark, or ASCII without one: each second byte is 0.
+bool is_utf16(std::string_view text) {
+  constexpr size_t kLooked = 64;
+  const auto zeros = [&](size_t first) {
+    for (size_t i = 0; i < std::min(text.size(), kLooked); ++i)
+      if ((text[i] == 0) != (i % 2 == first)) return false;
+    return text.size() >= 2;
+  };
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") || zeros(0) || zeros(1);
+}
+
 // False for text that must not reach the parser: see text_scan.hpp.
 bool may_be_parsed(std::string_view text, const std::string& file, Problems& problems) {
   const Scan scan = scan_text(text, kMaxKeyParts);
@@ -139,8 +150,10 @@ bool may_be_parsed(std::string_view text, const std::string& file, Problems& pro
     problems.add(at, "", "not TOML: a character beyond ASCII outside quotes",
                  "put the text in quotes");
   if (scan.fault == ScanFault::kBinary)
-    problems.add({file, 0, 0}, "", "not a text file, but one of bytes",
-                 "name an experiment, a TOML file");
+    problems.add({file, 0, 0}, "",
+                 is_utf16(text) ? "a text in UTF-16, expected UTF-8"
+                                : "a binary file, expected an experiment in TOML",
+                 is_utf16(text) ? "save it as UTF-8" : "name an experiment");
   return scan.fault == ScanFault::kNone;
 }
 
@@ -202,7 +215,10 @@ Node parse_value(std::string_view text, const Origin& origin, Problems& problems
     if (parsed.good && parsed.table.size() == 1)
       return Converter(origin.file, &origin).convert(*parsed.table.get("v"));
     if (!parsed.good && syntax) {
-      problems.add(origin, "", "not a TOML value: " + parsed.why, "check quotes and brackets");
+      problems.add(origin, "", "not a TOML value: " + parsed.why,
+                   text.find_first_of("\"'") == text.npos
+                       ? "a text inside brackets needs quotes: {type = \"sgd\"}, [\"a\", \"b\"]"
+                       : "check quotes and brackets");
       return {};
     }
   }

@@ -169,7 +169,10 @@ void find_unknown(const Node& table, const OptionView& declared,
                                                       : renamed_value(entry.key));
       continue;
     }
-    const std::string near = near_key(entry.key, known);
+    std::string near = near_key(entry.key, known);
+    // `betas` of another library is beta1 and beta2.
+    if (entry.key.ends_with('s') && near == entry.key.substr(0, entry.key.size() - 1) + "1")
+      near += "' and '" + near.substr(0, near.size() - 1) + "2";
     problems.add(entry.origin, key_path(path, entry.key),
                  "unknown key '" + entry.key + "'" + did_you_mean(near),
                  known.empty() ? "no keys are allowed here" : "known keys: " + join(known));

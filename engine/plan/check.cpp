@@ -22,6 +22,7 @@ config::Origin origin_of(const config::Experiment& e, const std::string& key) {
     // A fault of the section as a whole is reported where a size was set.
     for (const char* size : {"pipeline", "data", "tensor"})
       if (set.given(size)) return set.origin(size);
+    return e.origin;
   }
   return config::Origin::none();
 }
@@ -33,7 +34,8 @@ void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
   const std::string key = d.path + "." + value.key;
   std::vector<std::string> folders;
   for (const std::string* folder : {&resolver.data_folder, &resolver.experiment_folder})
-    if (!folder->empty()) folders.push_back(*folder);
+    if (!folder->empty() && *folder != ".") folders.push_back(*folder);
+  folders.emplace_back("the current folder");
   if (const auto sets = resolver.in_sets(value.given); !sets.empty())
     return problems.add(value.origin, key,
                         "file '" + value.given + "' is in several folders: " + join(sets),
@@ -41,11 +43,11 @@ void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                             name_of(folder_of(sets[0])) + "/" + value.given + "\"",
                         PLAIT_ERR_NOT_FOUND);
   const bool looked_for = resolver.candidates(value.given)[0] != value.given;
-  problems.add(value.origin, key,
-               "file '" + value.given + "' not found" + (looked_for ? " in " + join(folders) : ""),
-               looked_for ? "pass its folder with --data DIR, PLAIT_DATA or a host's data_folder"
-                          : "check the path",
-               PLAIT_ERR_NOT_FOUND);
+  problems.add(
+      value.origin, key,
+      "file '" + value.given + "' not found" + (looked_for ? " in " + join(folders) : ""),
+      looked_for ? "pass its folder with --data DIR (or set PLAIT_DATA)" : "check the path",
+      PLAIT_ERR_NOT_FOUND);
 }
 
 void add_unopened(const config::DatasetConfig& d, const Error& e,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
+#include <string_view>
 
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
@@ -133,10 +135,19 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
       plan.datasets.push_back(std::move(dataset));
     }
   check_texts(plan.experiment, plan.datasets, problems);
-  if (!plan.experiment.generate.only && !plan.experiment.dataset("train") &&
-      !problems.touch("data.train"))
-    problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
-                 "add [data.train], which also tells the shapes of what a host feeds");
+  if (plan.experiment.generate.only || plan.experiment.dataset("train") ||
+      problems.touch("data.train"))
+    return;
+  // [data.trian]
+  constexpr std::string_view kTrain = "train";
+  for (const auto& d : plan.experiment.datasets)
+    if (d.name != "eval" && nearest(d.name, std::span(&kTrain, 1)) == kTrain)
+      return problems.add(
+          d.origin, d.path,
+          "there is no [data.train] to train on (did you mean it by [" + d.path + "]?)",
+          "name it [data.train]");
+  problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
+               "add [data.train], which also tells the shapes of what a host feeds");
 }
 
 void keep_samples_read(PlanDraft& plan) {

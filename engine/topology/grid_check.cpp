@@ -45,7 +45,10 @@ void check_world(const GridRequest& d, std::vector<TopologyError>& errors) {
   errors.push_back({"topology",
                     text(d.sizes) + " make " + ranks(product) + ", but " + number(d.world) +
                         (d.world == 1 ? " was started" : " were started"),
-                    (other ? "use " + text(*other) + ", or start " : "start ") + ranks(product)});
+                    (other ? "use " + text(*other) + ", or start " : "start ") + ranks(product) +
+                        (d.world % (d.sizes.pipeline * d.sizes.tensor) == 0
+                             ? "; with topology.data=0 the ranks decide"
+                             : "")});
 }
 
 void check_layers(const GridRequest& d, std::vector<TopologyError>& errors) {

@@ -75,8 +75,8 @@ TEST_CASE("texts that the parser cannot cope with are problems of their line") {
 }
 
 TEST_CASE("a file of bytes is none of text") {
-  CHECK(
-      contains(problem_of(std::string("\x7f\x45LF\0\0", 6)), "not a text file, but one of bytes"));
+  CHECK(contains(problem_of(std::string("\x7f\x45LF\0\0", 6)),
+                 "a binary file, expected an experiment"));
 }
 
 TEST_CASE("characters beyond ASCII stand in quotes and comments only") {

@@ -43,15 +43,18 @@ TEST_CASE("grid check: a world that is not the product") {
   CHECK(text(check_grid(request({2, 1, 2}, 8))) ==
         "[topology] topology: pipeline = 2, data = 1, tensor = 2 make 4 ranks, but 8 were started; "
         "use "
-        "pipeline = 2, data = 2, tensor = 2, or start 4 ranks");
-  CHECK(text(check_grid(request({1, 1, 1}, 3))) ==
-        "[topology] topology: pipeline = 1, data = 1, tensor = 1 make 1 rank, but 3 were started; "
-        "use "
-        "pipeline = 1, data = 3, tensor = 1, or start 1 rank");
+        "pipeline = 2, data = 2, tensor = 2, or start 4 ranks; with topology.data=0 the ranks "
+        "decide");
+  CHECK(
+      text(check_grid(request({1, 1, 1}, 3))) ==
+      "[topology] topology: pipeline = 1, data = 1, tensor = 1 make 1 rank, but 3 were started; "
+      "use "
+      "pipeline = 1, data = 3, tensor = 1, or start 1 rank; with topology.data=0 the ranks decide");
   CHECK(text(check_grid(request({1, 2, 1}, 1))) ==
         "[topology] topology: pipeline = 1, data = 2, tensor = 1 make 2 ranks, but 1 was started; "
         "use "
-        "pipeline = 1, data = 1, tensor = 1, or start 2 ranks");
+        "pipeline = 1, data = 1, tensor = 1, or start 2 ranks; with topology.data=0 the ranks "
+        "decide");
   // The suggestion satisfies the other rules: data = 4 does not divide 6 samples, two stages need
   // two layers.
   GridRequest narrow = request({1, 1, 2}, 8, 1);
