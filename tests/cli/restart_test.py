@@ -90,6 +90,22 @@ class Restarts(RankCase):
             failed = self.expect(code, "run", "t.toml", *words, "--max-restarts", "3")
             self.assertNotIn("restart 1", failed.err)
 
+    def test_a_request_to_stop_while_it_is_brought_back(self):
+        """In the wait before the restart, and as soon as there are new processes."""
+        for folder in ("waits", "starts"):
+            run = self.start(*self.STEPS, "topology.data=2", "--run-dir", folder, "--max-restarts", "2")
+            status = self.folder / folder / "status.json"
+            self.until(lambda: status.exists() and json.loads(status.read_text()).get("checkpoint"))
+            gone = self.kill_one(run, self.folder / folder)
+            self.until((self.folder / folder / "restarts.ndjson").exists)
+            if folder == "starts":
+                self.until(lambda: set(children(run.pid)) - set(gone))
+            run.send_signal(signal.SIGTERM)
+            _, err = run.communicate(timeout=TIME)
+            self.assertEqual(run.returncode, 4, err)
+            self.assertRegex(err, rf"to resume: plait run \S+.* --run-dir \S*{folder} --resume must")
+            self.expect(0, "run", folder, "--run-dir", folder, "--resume", "must", "--until", "501", "-q")
+
     def test_a_request_to_stop_is_no_fault(self):
         run = self.start(*self.STEPS, "--run-dir", "cut", "--max-restarts", "3")
         self.until((self.folder / "cut/status.json").exists)

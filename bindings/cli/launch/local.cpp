@@ -230,8 +230,12 @@ JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureR
   std::vector<int> failed, saved, unsaved;
   for (size_t i = 0; i < result.exits.size(); ++i) {
     const ProcessExit& e = result.exits[i];
-    // A rank that does not handle signals yet is ended by the forwarded one, as requested.
-    const bool asked = result.signal && (e.ended || e.signal == result.forwarded_signal);
+    // A rank that does not handle signals yet is ended by the forwarded one, as requested; one
+    // that does then loses it.
+    const bool lost = std::any_of(reports.begin(), reports.end(), [&](const FailureReport& r) {
+      return r.rank == static_cast<int>(i) && r.secondary();
+    });
+    const bool asked = result.signal && (e.ended || e.signal == result.forwarded_signal || lost);
     if (e.code == kInterrupted)
       saved.push_back(static_cast<int>(i));
     else if (e.code != 0)
@@ -246,9 +250,14 @@ JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureR
     return {result.exits[static_cast<size_t>(first)].code, first,
             failure_text(result, reports, first), may_pass(result, reports, first)};
   }
-  if (!unsaved.empty())
-    return {128 + result.signal, -1,
-            "[launch] " + ranks_text(unsaved) + unsaved_text(result, unsaved, job)};
+  if (!unsaved.empty()) {
+    JobOutcome outcome{128 + result.signal, -1,
+                       "[launch] " + ranks_text(unsaved) + unsaved_text(result, unsaved, job)};
+    const auto was_killed = [&](int i) { return result.exits[static_cast<size_t>(i)].ended; };
+    outcome.unsaved =
+        !result.second_signal && std::none_of(unsaved.begin(), unsaved.end(), was_killed);
+    return outcome;
+  }
   return {saved.empty() ? kOk : kInterrupted, -1, ""};
 }
 

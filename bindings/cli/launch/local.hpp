@@ -29,6 +29,7 @@ struct JobOutcome {
   // lost others, a file, memory or a device. No fault of the experiment or of its numbers.
   bool may_pass = false;
   std::string run_dir = {};  // "": rank 0 has not come to it
+  bool unsaved = false;      // it was asked to end, and had done nothing yet
 };
 
 // Runs our own program with `command` once per rank, with PLAIT_* and torchrun's variables, a

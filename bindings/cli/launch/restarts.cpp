@@ -1,14 +1,18 @@
 #include "bindings/cli/launch/restarts.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "bindings/cli/context.hpp"
 #include "bindings/cli/help/usage.hpp"
+#include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
@@ -32,6 +36,51 @@ std::string from_text(const std::string& run_dir) {
   const std::string checkpoint = read_run(run_dir).checkpoint;
   return checkpoint.empty() ? "from the beginning: there is no checkpoint yet"
                             : "from " + checkpoint;
+}
+
+// The signals that ask a job to stop, kept back while it exists. Ignored ones stay ignored.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    for (const int signal : kStopSignals) {
+      struct sigaction now = {};
+      if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaddset(&held_, signal);
+    }
+    sigprocmask(SIG_BLOCK, &held_, &before_);
+  }
+  ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  // The signal that came within this time; 0: none.
+  int wait(int64_t seconds) const {
+    const timespec time = {static_cast<time_t>(seconds), 0};
+    int signal = -1;
+    do signal = sigtimedwait(&held_, nullptr, &time);
+    while (signal < 0 && errno == EINTR);
+    return std::max(signal, 0);
+  }
+
+ private:
+  sigset_t held_, before_;
+};
+
+// A job that was asked to stop before its new start had done anything: what the starts before have
+// saved is there.
+JobOutcome stopped(const std::string& run_dir, JobOutcome outcome, Terminal& terminal) {
+  const std::string checkpoint = run_dir.empty() ? "" : read_run(run_dir).checkpoint;
+  if (checkpoint.empty()) return outcome;
+  const std::string command =
+      "plait run " + path_word(run_dir) + " --run-dir " + path_word(run_dir) + " --resume must";
+  const std::string text =
+      "[launch] a signal ended the job before its restart had made a step; its newest checkpoint "
+      "is " +
+      checkpoint;
+  terminal.record(
+      {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", text}, {"resume", command}});
+  terminal.notice(text + "\nto resume: " + command);
+  return {kInterrupted, -1, ""};
 }
 
 }  // namespace
@@ -62,6 +111,8 @@ JobOutcome run_with_restarts(LocalJob& job, int64_t most, Terminal& terminal) {
   for (job.restart = 0;; ++job.restart) {
     JobOutcome outcome = run_local(job);
     if (!outcome.run_dir.empty()) run_dir = outcome.run_dir;
+    const HeldSignals signals;
+    if (outcome.unsaved && job.restart > 0) return stopped(run_dir, outcome, terminal);
     if (outcome.text.empty() || !outcome.may_pass || job.restart == most) {
       if (job.restart > 0 && !outcome.text.empty())
         outcome.text += strf("; it had been restarted %lld time%s",
@@ -84,7 +135,11 @@ JobOutcome run_with_restarts(LocalJob& job, int64_t most, Terminal& terminal) {
                     strf("\nrestart %lld of %lld in %lld s, ", static_cast<long long>(next),
                          static_cast<long long>(most), static_cast<long long>(wait)) +
                     from_text(run_dir));
-    std::this_thread::sleep_for(std::chrono::seconds(wait));  // a signal ends this process
+    if (const int signal = signals.wait(wait))
+      return stopped(
+          run_dir,
+          {128 + signal, -1, "[launch] a signal ended the job while it waited for its restart"},
+          terminal);
     if (!run_dir.empty()) job.command = resuming(words, run_dir);
   }
 }
