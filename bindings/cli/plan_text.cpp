@@ -209,16 +209,16 @@ std::vector<std::string> kernel_row(const Json& k) {
 }
 
 // "zero_grad, forward_backward (0-2), forward_backward_reduce (3), update": the launches of a step
-// in order, with their micro-batches.
-std::string launches_text(const Json& launches) {
-  constexpr size_t kMostRuns = 32;
+// in order, with their micro-batches; of a pipeline the first, or with `all` a screen of them.
+std::string launches_text(const Json& launches, bool all_shown) {
+  const size_t most_runs = all_shown ? 32 : 8;
   std::string all;
   size_t runs = 0;
   for (size_t i = 0; i < launches.size();) {
     const Json& first = launches[i];
     size_t end = i + 1;
     while (end < launches.size() && launches[end].at("program") == first.at("program")) ++end;
-    if (runs++ == kMostRuns) return all + strf(", %zu more (--json has all)", launches.size() - i);
+    if (runs++ == most_runs) return all + strf(", %zu more (--json has all)", launches.size() - i);
     all += (all.empty() ? "" : ", ") + first.value("program", "");
     if (first.contains("micro_batch")) {
       const long long from = first.value("micro_batch", 0LL),
@@ -267,8 +267,9 @@ void show_programs(Terminal& t, const Json& plan, bool kernels) {
                             " per step" +
                             (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
   show_model_flops(t, plan);
-  t.paragraph("  a step launches, by micro-batch: " +
-              launches_text(plan.value("launches", Json::object()).value("step", Json::array())));
+  t.paragraph(
+      "  a step launches, by micro-batch: " +
+      launches_text(plan.value("launches", Json::object()).value("step", Json::array()), kernels));
   if (!kernels) return;
   for (const Json& program : plan.value("programs", Json::array())) {
     t.paragraph("  " + t.bold(program.value("name", "")) + ": " +

@@ -318,6 +318,10 @@ length = 8
         self.assertIn("\n  a step launches, by micro-batch: zero_grad, forward_backward (0-2), forward_backward_reduce (3), update\n", text)
         text = self.expect(0, "plan", "t.toml", "topology.pipeline=2", "batch.global=64", "batch.accumulation=64").out
         self.assertRegex(text, r"a step launches, by micro-batch: zero_grad, forward of stage 0 \(0-1\), .*, \d+ more \(--json has all\)\n")
+        line = re.search("a step launches.*", text)[0]
+        self.assertLess(len(line), 300)
+        more = self.expect(0, "plan", "t.toml", "topology.pipeline=2", "batch.global=64", "batch.accumulation=64", "-v").out
+        self.assertGreater(len(re.search("a step launches.*", more)[0]), 2 * len(line))
 
     def test_every_model_has_its_layers_listed(self):
         self.write("t.toml", TINY.replace("[model]", "[models.a]").replace("[loss]", "[models.a.loss]")

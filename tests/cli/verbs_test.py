@@ -17,6 +17,11 @@ class Verbs(Case):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
+    def test_help_of_several_words(self):
+        text = self.expect(0, "export", "--help").out
+        self.assertIn("Usage: plait export [OPTIONS] CHECKPOINT OUT\n", text)
+        self.assertRegex(text, r"\n  CHECKPOINT OUT REQUIRED +a checkpoint")
+
     def test_first_steps(self):
         self.expect(0, "new", "demo", "--from", "tiny")
         done = self.expect(0, "run", "demo")
@@ -137,6 +142,12 @@ class Verbs(Case):
         done = self.expect(0, "run", "t.toml", "--json", "run.log_every=10")
         self.assertEqual([record["step"] for record in done.records if record["event"] == "step"], [10, 20, 30, 40])
         last = done.event("done")
+        folder = last["run_dir"]
+        self.assertTrue({"start", "evaluate", "checkpoint", "done"} <= {r["event"] for r in done.records})
+        for record in done.records:  # of one name, whoever writes the line
+            self.assertEqual(record.get("run_dir", folder), folder)
+            self.assertEqual("run_dir" in record, record["event"] != "step")
+            self.assertNotIn("run", record)
         self.assertEqual(last["step"], 40)
         self.assertEqual(last["evaluation"]["samples"], 100)
         self.assertIn("accuracy", last["evaluation"]["metrics"])

@@ -24,6 +24,14 @@ class HelpFormat : public CLI::Formatter {
     return row(make_option_name(option, is_positional) + make_option_opts(option),
                make_option_desc(option));
   }
+  // "CHECKPOINT OUT" are several words, each named: how many there are need not be said.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return is_named_words(option) ? " REQUIRED" : Formatter::make_option_opts(option);
+  }
+  std::string make_option_usage(const CLI::Option* option) const override {
+    return is_named_words(option) ? make_option_name(option, true)
+                                  : Formatter::make_option_usage(option);
+  }
   std::string make_subcommand(const CLI::App* verb) const override {
     return row(verb->get_display_name(true), verb->get_description());
   }
@@ -37,6 +45,10 @@ class HelpFormat : public CLI::Formatter {
   }
 
  private:
+  static bool is_named_words(const CLI::Option* option) {
+    return option->get_positional() && option->get_required() &&
+           option->get_name(true).find(' ') != std::string::npos;
+  }
   std::string fitted(const std::string& text) const { return wrapped(text, columns_, utf8_); }
   std::string row(const std::string& name, const std::string& text) const {
     return definition(name, text, static_cast<int>(get_column_width()), columns_, utf8_);

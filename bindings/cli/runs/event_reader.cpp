@@ -6,7 +6,8 @@
 
 namespace plait::cli {
 
-EventReader::EventReader(const std::string& run_dir) : path_(run_dir + "/metrics.ndjson") {
+EventReader::EventReader(const std::string& run_dir)
+    : run_dir_(run_dir), path_(run_dir + "/metrics.ndjson") {
   std::error_code none;
   const auto bytes = std::filesystem::file_size(path_, none);
   if (!none) at_ = static_cast<int64_t>(bytes);
@@ -19,7 +20,10 @@ std::vector<Json> EventReader::next() {
   for (std::string line; std::getline(file, line) && !file.eof();) {
     at_ += static_cast<int64_t>(line.size()) + 1;
     Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("event")) events.push_back(std::move(json));
+    if (!json.is_object() || !json.contains("event")) continue;
+    json.erase("run");
+    json["run_dir"] = run_dir_;
+    events.push_back(std::move(json));
   }
   return events;
 }

@@ -13,12 +13,13 @@ class EventReader {
  public:
   // From the end of the file on, as it is now; a run that is resumed has one.
   explicit EventReader(const std::string& run_dir);
-  // The lines of evaluations and checkpoints since the last call. Whole lines only; none if the
-  // file cannot be read.
+  // The lines of evaluations and checkpoints since the last call, with `run_dir` in place of the
+  // name in `run`, as in other events of a command. Whole lines only; none if the file cannot be
+  // read.
   std::vector<Json> next();
 
  private:
-  std::string path_;
+  std::string run_dir_, path_;
   int64_t at_ = 0;  // bytes read
 };
 
