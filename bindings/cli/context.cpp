@@ -62,8 +62,10 @@ std::string absent_text(const std::string& given) {
        at.increment(ignored))
     names.push_back(at->path().filename());
   const std::string near = nearest(path.filename().string(), names);
+  fs::path meant = near.empty() ? fs::path() : path.parent_path() / near;
+  if (const fs::path example = "examples" / path; fs::exists(example, ignored)) meant = example;
   return "[cli] there is no such file or folder: '" + given + "'" +
-         (near.empty() ? "" : " (did you mean '" + (path.parent_path() / near).string() + "'?)") +
+         (meant.empty() ? "" : " (did you mean '" + meant.string() + "'?)") +
          "; plait new NAME makes a folder with a starter experiment";
 }
 
@@ -182,7 +184,9 @@ Engine Context::open_engine() {
     if (!fs::is_directory(data, ignored))
       throw CliError(kUsage, "[cli] --data '" + data +
                                  "' is not a folder; name the folder that contains the data files");
-    settings.data_folder = fs::absolute(data, ignored);
+    fs::path folder = fs::absolute(data, ignored).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();  // "data/", "."
+    settings.data_folder = folder;
   }
   return Engine(std::move(settings));
 }
@@ -215,6 +219,33 @@ std::string Context::data_folder() const {
   return variable ? variable : "";
 }
 
+namespace {
+
+// Whether all files of a set are in a folder. Their bytes are not read.
+bool holds_set(const fs::path& folder, const DataSet& set) {
+  std::error_code ignored;
+  return std::all_of(set.files.begin(), set.files.end(),
+                     [&](const SetFile& one) { return fs::exists(folder / one.name, ignored); });
+}
+
+// Where a missing file of a public data set is, or comes from; "" for other files.
+std::string set_hint(const std::string& file) {
+  std::string present, others;
+  for (const DataSet& set : data_sets())
+    for (const SetFile& one : set.files) {
+      if (file != one.name) continue;
+      const fs::path folder = fs::path("data") / set.name;  // where `plait data get` puts it
+      std::string& to = holds_set(folder, set) ? present : others;
+      to += (to.empty() ? "" : " or ") + (&to == &present
+                                              ? "--data " + folder.string()
+                                              : "plait data get " + std::string(set.name));
+    }
+  if (!present.empty()) return "; it is here already: use " + present;
+  return others.empty() ? "" : "; " + others + " downloads it";
+}
+
+}  // namespace
+
 std::string Context::hint_for(const std::string& line) const {
   if (is_sweep(line)) return "; plait sweep trains with each of several values";
   constexpr std::string_view kFile = "file '";
@@ -226,21 +257,20 @@ std::string Context::hint_for(const std::string& line) const {
     return "; PLAIT_DATA is '" + folder + "', which is not a folder";
   const size_t begin = at + kFile.size();
   const fs::path file = line.substr(begin, line.find('\'', begin) - begin);
-  std::string sets;
-  for (const DataSet& set : data_sets())
-    for (const SetFile& one : set.files)
-      if (file.filename() == one.name)
-        sets += (sets.empty() ? "" : " or plait data get ") + std::string(set.name);
-  return sets.empty() ? "" : "; plait data get " + sets + " downloads it";
+  return set_hint(file.filename());
 }
 
 std::string Context::with_hints(const std::string& text) const {
-  std::string all;
+  std::string all, told;
   for (size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    all += (begin ? "\n" : "") + line + hint_for(line);
+    const std::string line = text.substr(begin, end - begin), hint = hint_for(line);
+    // Behind the last of several lines in a row.
+    if (hint != told) all += told;
+    told = hint;
+    all += (begin ? "\n" : "") + line;
   }
+  all += told;
   if (!command_of_file.empty()) replace_all(all, "plait run FILE", command_of_file);
   for (const Variable& one : environment_overrides())
     replace_all(all, "override '" + one.override + "'", "environment variable " + one.text);

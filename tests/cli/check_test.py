@@ -225,12 +225,53 @@ class Data(Check):
         (self.folder / "here").mkdir()
         for verb in ("check", "run"):
             images = "t.toml:8:10: data.train.images: file 'train-images-idx3-ubyte.gz' not found in "
-            advice = "; pass its folder with --data DIR, PLAIT_DATA or a host's data_folder"
-            done = self.fails(2, [verb, "t.toml", "--data", "here"], images, advice + "; plait data get mnist")
-            self.assertRegex(done.out + done.err, r"in \S*/here, \.; pass its folder with --data DIR")
-            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: file 'mine.gz' not found in \S*/here, \.; pass its folder with --data DIR, PLAIT_DATA or a host's data_folder\n")
+            advice = "; pass its folder with --data DIR (or set PLAIT_DATA)"
+            done = self.fails(2, [verb, "t.toml", "--data", "./here/."], images, "; plait data get mnist")
+            self.assertRegex(done.out + done.err, r"ubyte.gz' not found in /\S*/here, the current folder")
+            self.assertNotIn("/./", done.out + done.err)
+            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: file 'mine.gz' not found in /\S*/here, the current folder; pass its folder with --data DIR \(or set PLAIT_DATA\)\n")
             self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is not a folder", env={"PLAIT_DATA": "/nowhere"})
         self.assertFalse((self.folder / "runs").exists())
+
+    def test_missing_files_of_a_set_that_is_here(self):
+        """What to do about several files is said once; a set that `plait data get` left is named."""
+        names = ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
+        start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")
+        data = f'[data.train]\ntype = "idx"\nimages = "{names[0]}"\nlabels = "{names[1]}"\n'
+        self.write("t.toml", TINY[:start] + data + TINY[end:])
+        (self.folder / "data/mnist").mkdir(parents=True)
+        for name in names[:3]:
+            self.write(f"data/mnist/{name}", "")
+        for verb in ("check", "run"):
+            done = self.fails(2, [verb, "t.toml"], "; plait data get mnist or plait data get fashion-mnist downloads it")
+            self.assertEqual((done.out + done.err).count("pass its folder"), 1)
+            self.assertEqual((done.out + done.err).count("downloads it"), 1)
+        self.write(f"data/mnist/{names[3]}", "")
+        for verb in ("check", "run"):
+            done = self.fails(2, [verb, "t.toml"], "(or set PLAIT_DATA); it is here already: use --data data/mnist")
+            self.assertEqual((done.out + done.err).count("use --data"), 1)
+        both, = self.plait("check", "t.toml", "--json").records
+        self.assertEqual(len([one for one in both["problems"] if "use --data" in one["hint"]]), 2)
+
+    def test_names_of_items(self):
+        """By what other libraries, and people, call them."""
+        for override, meant in (("model.layers[1].type=ReLU", "relu"), ("optimizer.type=AdamW", "adamw"),
+                                ("optimizer.type=SGD", "sgd"), ("loss.type=CrossEntropyLoss", "cross_entropy"),
+                                ("loss.type=MSELoss", "mse"), ("model.layers[0].type=Linaer", "linear")):
+            self.only(TINY, override.split("=")[0], f"override '{override}'", f"(did you mean '{meant}'?)", overrides=[override])
+
+    def test_a_dataset_misnamed(self):
+        self.only(TINY.replace("[data.train]", "[data.trian]"), "data.trian", "6:1",
+                  "there is no [data.train] to train on (did you mean it by [data.trian]?)")
+
+    def test_names_of_no_weights(self):
+        rules = 'model.load_names=["a=b"]'
+        self.only(TINY, "model.load_names", f"override '{rules}'", "renames tensors of model.load, and that names no weights", overrides=[rules])
+
+    def test_ranks_that_the_file_does_not_ask_for(self):
+        self.write("t.toml", TINY)
+        done = self.fails(2, ["run", "t.toml", "--ranks", 2], "t.toml:1:1: topology: ", "with topology.data=0 the ranks decide")
+        self.assertNotIn("default:", done.err)
 
     def test_folders_inside_the_data_folder(self):
         """One --data serves `plait data get`, which makes a folder for each set, and the verbs that read it."""

@@ -12,6 +12,9 @@ from support import Case, PLAIT, TIME, TINY
 
 class CommandLine(Case):
     def test_unknown_words(self):
+        (self.folder / "examples/mnist_mlp").mkdir(parents=True)
+        self.fails(2, ["run", "mnist_mlp"], "no such file or folder: 'mnist_mlp' (did you mean 'examples/mnist_mlp'?)")
+        self.fails(2, ["train", "x.toml"], "there is no verb 'train' (plait run FILE trains); verbs are: ")
         self.fails(2, ["chekc", "x.toml"], "no verb 'chekc'", "did you mean 'check'?", "completion")
         self.fails(2, [], "Usage: plait")
         self.fails(2, ["run"], "plait run needs FILE: experiment file", "plait new NAME", "plait run --help")
@@ -194,6 +197,9 @@ class Files(Case):
         self.fails(2, ["check", "t.toml", "optimizer.learning_rat=1"], "override 'optimizer.learning_rat=1'", "'learning_rate'")
         self.fails(2, ["check", "t.toml", "optimizer"], "override 'optimizer'", "=")
         self.fails(2, ["run", "t.toml", "model.layers[9].out=1"], "4 elements")
+        self.fails(2, ["check", "t.toml", "metrics=[{type=accuracy}]"], 'a text inside brackets needs quotes: {type = "sgd"}, ["a", "b"]')
+        self.fails(2, ["check", "t.toml", 'metrics=[{type="accuracy}]'], "check quotes and brackets")
+        self.fails(2, ["check", "t.toml", "optimizer.betas=[0.9, 0.99]"], "unknown key 'betas' (did you mean 'beta1' and 'beta2'?)")
         for word in ("+run.seed=3", "++run.seed=3"):
             self.fails(2, ["check", "t.toml", word], "'+' before a key, as in Hydra, has no meaning here; write run.seed=3")
         self.fails(2, ["check", "t.toml", "optimizer.learning_rate=inf"], "expected a finite number, found inf")
@@ -228,7 +234,10 @@ class Files(Case):
 
     def test_bytes(self):
         (self.folder / "t.toml").write_bytes(b"\x7fELF\x02\0\0\0" * 9)
-        self.fails(2, ["check", "t.toml"], "t.toml: not a text file, but one of bytes; name an experiment")
+        self.fails(2, ["check", "t.toml"], "t.toml: a binary file, expected an experiment in TOML; name an experiment")
+        for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+            (self.folder / "t.toml").write_bytes(TINY.encode(encoding))
+            self.fails(2, ["check", "t.toml"], "t.toml: a text in UTF-16, expected UTF-8; save it as UTF-8")
 
     def test_a_batch_larger_than_the_dataset(self):
         self.write("t.toml", TINY)

@@ -144,7 +144,10 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
       continue;
     }
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) break;
-    return "[cli] there is no verb '" + word + "'" + did_you_mean(word, verbs) +
+    // What other programs call it.
+    const bool trains = word == "train" || word == "fit" || word == "start";
+    return "[cli] there is no verb '" + word + "'" +
+           (trains ? " (plait run FILE trains)" : did_you_mean(word, verbs)) +
            "; verbs are: " + joined(verbs, ", ");
   }
   const CLI::App& verb = chosen(app);

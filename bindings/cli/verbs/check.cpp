@@ -82,7 +82,12 @@ int check(Context& context, const FileArguments& file) {
     problems.push_back(explained(context, one));
   const std::string name = context.with_hints(path);  // of a pipe: what it was given as
   context.terminal.record({{"schema", 1}, {"file", name}, {"problems", problems}});
-  for (const Json& problem : problems) context.terminal.line(problem_text(problem));
+  for (size_t i = 0; i < problems.size(); ++i) {
+    Json shown = problems[i];
+    // As in the engine's list: what to do about several in a row is said behind the last of them.
+    if (i + 1 < problems.size() && shown["hint"] == problems[i + 1]["hint"]) shown["hint"] = "";
+    context.terminal.line(problem_text(shown));
+  }
   if (problems.empty()) {
     if (!context.terminal.quiet) context.terminal.line(name + ": no problems");
     return kOk;
