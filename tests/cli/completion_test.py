@@ -62,6 +62,19 @@ class Offers(Completion):
         self.assertEqual(self.names("import", ""), ["hf", "peft"])
         self.assertEqual(self.names("import", "hf", ""), [":folders"])
 
+    def test_what_keys_data_and_sweep_take(self):
+        self.assertEqual(self.names("data", "get", ""), ["mnist", "fashion-mnist", "tinyshakespeare"])
+        self.assertEqual(self.names("data", "get", "mnist", ""), [])
+        self.assertTrue({"optimizer.groups", "optimizer.groups.match"} <= set(self.names("keys", "optimizer.g")))
+        self.assertEqual(self.names("keys", "optimizer.learning"), ["optimizer.learning_rate"])
+        self.assertIn("learning_rate", self.names("keys", "learn"))
+        self.assertTrue({"run", "optimizer", "optimizer.schedule", "adamw"} <= set(self.names("keys", "")))
+        self.assertNotIn("learning_rate", self.names("keys", ""))
+        self.assertIn("optimizer", self.names("keys", "run", "op"))
+        self.assertEqual(self.names("sweep", "t.toml", "--metric", ""), ["mean_loss", "eval/loss", "eval/accuracy"])
+        self.assertEqual(self.names("sweep", "t.toml", "metrics[0].name=hits", "--metric", "eval/h"), ["eval/hits"])
+        self.assertEqual(self.names("sweep", "t.toml", "~data.eval", "--metric", ""), ["mean_loss"])
+
     def test_keys(self):
         self.assertEqual(self.names("run", "t.toml", "optimizer.lea"), ["optimizer.learning_rate="])
         self.assertEqual(self.names("run", "t.toml", "opt"), ["optimizer."])

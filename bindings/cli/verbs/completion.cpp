@@ -1,6 +1,8 @@
 // plait completion SHELL: the script of a shell, which asks `plait __complete SHELL WORD...` what may
 // stand in place of the last word.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -70,7 +72,10 @@ class Line {
   // Words of `plait plugins` and `plait keys`.
   std::vector<Candidate> item_names();
   std::vector<Candidate> formats();
-  std::vector<Candidate> first_argument();
+  // Tables, their keys and items: words of `plait keys`.
+  std::vector<Candidate> declared(const std::string& word);
+  std::vector<Candidate> sweep_metrics();
+  std::vector<Candidate> first_argument(const std::string& word);
 
   const CLI::App& app_;
   Context& context_;
@@ -152,6 +157,7 @@ std::vector<Candidate> Line::value_of(const CLI::Option& of, const std::string& 
     for (const Template& one : templates()) all.push_back({one.name, one.help});
     return all;
   }
+  if (of.check_lname("metric") && path() == "sweep") return sweep_metrics();
   if (of.check_lname("set")) return complete_key(context_.open_engine(), file_, word);
   const std::string whole = of.get_type_name(), type = whole.substr(0, whole.find(':'));
   if (type == "DIR") return {{kAnyFolder, ""}};
@@ -179,7 +185,51 @@ std::vector<Candidate> Line::formats() {
   return all;
 }
 
-std::vector<Candidate> Line::first_argument() {
+std::vector<Candidate> Line::declared(const std::string& word) {
+  const Engine engine = context_.open_engine();
+  const Declarations declarations(engine);
+  std::map<std::string, std::string> all;  // in order, a key of several tables once
+  for (const Json& table : declarations.tables()) {
+    std::string name = table.at("path");
+    for (size_t at = name.find("[]"); at != name.npos; at = name.find("[]")) name.erase(at, 2);
+    all.emplace(name, first_line(table.value("help", "")));
+    if (word.empty()) continue;  // hundreds of keys
+    const std::string before = word.find('.') == word.npos || name.empty() ? "" : name + ".";
+    for (const Json& key : table.at("keys"))
+      all.emplace(before + key.at("name").get<std::string>(), first_line(key.value("help", "")));
+  }
+  all.erase("");
+  std::vector<Candidate> found = item_names();
+  for (const auto& [name, help] : all) found.push_back({name, help});
+  return found;
+}
+
+// The loss of training and, where there is an evaluation, its loss and the metrics.
+std::vector<Candidate> Line::sweep_metrics() {
+  std::vector<Candidate> all{{"mean_loss", "loss of training"}};
+  const Engine engine = context_.open_engine();
+  const Json values =
+      Json::parse(Experiment::read(engine, file_.path(), file_.overrides()).describe());
+  const auto has = [&](const std::string& begin) {
+    for (const auto& [key, value] : values.items())
+      if (key.starts_with(begin)) return true;
+    return false;
+  };
+  if (!has("data.eval.")) return all;
+  all.push_back({"eval/loss", "loss of the evaluation"});
+  for (size_t i = 0; has("metrics[" + std::to_string(i) + "]."); ++i) {
+    const std::string at = "metrics[" + std::to_string(i) + "].";
+    const auto text = [&](const std::string& key) {
+      const auto found = values.find(at + key);
+      return found == values.end() ? "" : found->value("value", "");
+    };
+    const std::string type = text("type"), name = text("name");
+    all.push_back({"eval/" + (name.empty() ? type : name), type + " of the evaluation"});
+  }
+  return all;
+}
+
+std::vector<Candidate> Line::first_argument(const std::string& word) {
   const std::string at = path();
   if (at == "import") return formats();
   if (at == "export") {  // a format or a checkpoint
@@ -187,11 +237,12 @@ std::vector<Candidate> Line::first_argument() {
     all.push_back({kAnyFile, ""});
     return all;
   }
-  if (at == "plugins" || at == "keys") return item_names();
+  if (at == "plugins") return item_names();
+  if (at == "keys") return declared(word);
   if (at == "data get") {
-    std::vector<Candidate> all;
-    for (const DataSet& set : data_sets()) all.push_back({set.name, set.help});
-    return all;
+    std::vector<Candidate> sets;
+    for (const DataSet& set : data_sets()) sets.push_back({set.name, first_line(set.help)});
+    return sets;
   }
   if (at == "ops") {
     std::vector<Candidate> all;
@@ -224,10 +275,12 @@ std::vector<Candidate> Line::candidates(const std::string& word) {
   if (verb_ == &app_ && !arguments_.empty()) return {};  // behind a verb that there is not
   if (arguments_.empty()) {
     std::vector<Candidate> all = verbs(*verb_);
-    return all.empty() ? first_argument() : all;
+    return all.empty() ? first_argument(word) : all;
   }
   if (takes_keys()) return complete_key(context_.open_engine(), file_, word);
-  if (path() == "plugins" || path() == "keys") return item_names();
+  if (path() == "plugins") return item_names();
+  if (path() == "keys") return declared(word);
+  if (path() == "data get") return {};
   if (path() == "import") return {{kAnyFolder, ""}};
   return {{kAnyFile, ""}};
 }
