@@ -13,7 +13,7 @@ struct ChartOptions {
   int columns = 80, rows = 16;  // of the whole, its axes and legend included
   bool utf8 = true;             // dots of Braille letters, 2 x 4 in a column; else letters
   bool color = false;
-  bool log = false;  // a logarithmic axis of values; what is not above 0 is left out
+  bool log = false;  // logarithmic y axis; what is not above 0 is left out
 };
 
 // As stdout is: its columns, where it is a window, its letters and colors.

@@ -164,7 +164,7 @@ void add_board(CLI::App& app, Context& context) {
                    "--html it may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  verb->add_flag("--log", arguments->log, "a logarithmic axis of values");
+  verb->add_flag("--log", arguments->log, "logarithmic y axis");
   verb->add_flag("--once", arguments->once,
                  "prints one screen and ends, as it does without a terminal");
   verb->add_option("--html", arguments->html,

@@ -103,7 +103,7 @@ void add_plot(CLI::App& app, Context& context) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   verb->add_option("--svg", arguments->svg, "writes a picture in place of text")->type_name("FILE");
-  verb->add_flag("--log", arguments->log, "a logarithmic axis of values");
+  verb->add_flag("--log", arguments->log, "logarithmic y axis");
   verb->add_option("--columns", arguments->columns, "width of the text; default: the window's")
       ->type_name("N")
       ->check(CLI::Range(20, 1000));

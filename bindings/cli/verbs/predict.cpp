@@ -313,10 +313,11 @@ void Prediction::tell(const Session& session, int64_t samples) const {
 }  // namespace
 
 void add_predict(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand(
-      "predict",
-      "writes what a checkpoint of FILE makes of each sample of a data set, on the ranks of its "
-      "[topology]; data.NAME.limit=N uses N samples");
+  CLI::App* verb =
+      app.add_subcommand("predict",
+                         "writes the outputs of the model for each sample of a data set, from a "
+                         "checkpoint of FILE, on "
+                         "the ranks of its [topology]; data.NAME.limit=N uses N samples");
   const auto arguments = std::make_shared<PredictArguments>();
   add_checkpoint_arguments(*verb, *arguments, "predicts");
   verb->add_option(

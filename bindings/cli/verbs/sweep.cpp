@@ -407,7 +407,7 @@ void add_sweep(CLI::App& app, Context& context) {
                    "folder of the runs; default: NAME-sweep below run.out")
       ->type_name("DIR");
   verb->add_option("--metric", arguments->metric,
-                   "what the best has least of; default: eval/loss, without [data.eval] mean_loss")
+                   "the value to minimise; default: eval/loss, without [data.eval] mean_loss")
       ->type_name("NAME");
   verb->add_flag("--maximize", arguments->maximize, "the best has most of it");
   verb->add_option("--jobs", arguments->jobs, "trials at a time; default: one per core")
