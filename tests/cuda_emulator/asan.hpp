@@ -1,10 +1,12 @@
 // What the emulator tells the address sanitizer, which finds an access to memory that is forbidden
-// here: nothing, where it is not compiled with it.
+// here: nothing, where it is not compiled with it. EMULATOR_ASAN is given to files that are not
+// instrumented themselves.
 #pragma once
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(EMULATOR_ASAN)
+#elif defined(__SANITIZE_ADDRESS__)
 #define EMULATOR_ASAN 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
