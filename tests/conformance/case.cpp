@@ -47,6 +47,7 @@ namespace {
 
 struct Ops {
   std::set<std::string, std::less<>> only, without;
+  bool large = true;
   bool has(const std::string& op) const {
     return (only.empty() || only.contains(op)) && !without.contains(op);
   }
@@ -70,6 +71,8 @@ void choose_ops(std::string_view list) {
   }
 }
 
+void leave_out_large() { chosen_ops().large = false; }
+
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto* add :
@@ -77,7 +80,9 @@ std::vector<Case> all_cases() {
         add_random_cases, add_attention_cases, add_attention_cached_cases, add_quantized_cases,
         add_float8_cases, add_halves_cases, add_statistics_cases, add_grouped_cases})
     add(all);
-  std::erase_if(all, [](const Case& c) { return !chosen_ops().has(c.op); });
+  std::erase_if(all, [](const Case& c) {
+    return !chosen_ops().has(c.op) || (c.large && !chosen_ops().large);
+  });
   return all;
 }
 

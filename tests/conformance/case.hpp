@@ -61,6 +61,8 @@ struct Case {
   // Attributes that permit a coarser result, within the tolerance. The reference computes without
   // them, and a device may have no kernel for them.
   std::vector<Attr> permits = {};
+  // Its size is for the caches of a processor. No edge of a kernel: emulated GPUs leave it out.
+  bool large = false;
 };
 
 plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims);
@@ -74,6 +76,7 @@ std::vector<std::vector<unsigned char>> fill(const Case& c);
 std::vector<Case> all_cases();
 // list: "matmul,softmax", these alone; "-matmul,-softmax", all others.
 void choose_ops(std::string_view list);
+void leave_out_large();
 void add_matmul_cases(std::vector<Case>& out);
 void add_map_cases(std::vector<Case>& out);
 void add_reduce_cases(std::vector<Case>& out);

@@ -175,7 +175,7 @@ void add_tiles(std::vector<Case>& out) {
   add_attention(out, PLAIT_BF16, {1, 37, 37, 2, 2, 128, 128}, {}, false, true);
   add_attention(out, PLAIT_BF16, {1, 70, 0, 2, 1, 64, 64}, {flag("causal", false)});
   add_attention(out, PLAIT_F16, {1, 0, 70, 2, 1, 64, 64}, {flag("causal", false)});
-  add_attention(out, PLAIT_BF16, {2, 65, 200, 6, 2, 64, 128}, {flag("causal", false)});
+  add_attention(out, PLAIT_BF16, {2, 65, 130, 3, 1, 64, 128}, {flag("causal", false)});
   const std::vector<Attr> second{number("first_head", 2), number("heads", 4),
                                  number("first_group", 1), number("groups", 2)};
   add_attention(out, PLAIT_F16, {1, 65, 65, 2, 1, 64, 64}, second, false, true);

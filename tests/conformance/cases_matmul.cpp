@@ -95,6 +95,25 @@ void add_tf32(std::vector<Case>& out, Case c) {
   out.push_back(c);
 }
 
+// Larger than the second-level cache, with rows and columns that fill no block. Few cases: the plain
+// kernel takes a second for each.
+void add_large(std::vector<Case>& out) {
+  const size_t before = out.size();
+  const Product large{{}, 517, 523, 531, false, true};
+  add_mixed_bias(out, PLAIT_BF16, PLAIT_F32, large);
+  add_mixed_bias(out, PLAIT_F16, PLAIT_F16, large);
+  // Pairs of bf16 need an even number of summands.
+  add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 532, false, true});
+  add_mixed_sum(out, PLAIT_BF16, PLAIT_F32, {{}, 517, 523, 532, true, false});
+  add_mixed_sum(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 532, false, false});
+  out.push_back(matmul(PLAIT_BF16, {{2}, 517, 300, 532, true, true}));
+  // So many summands that a result of bf16 is made as f32.
+  out.push_back(matmul(PLAIT_BF16, {{}, 37, 301, 8194, false, true}));
+  for (size_t i = before; i < out.size(); ++i) out[i].large = true;
+  // More than 16 MiB as f32: made some columns at a time, the last ones fewer.
+  add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 8131, 9, false, true});
+}
+
 }  // namespace
 
 void add_matmul_cases(std::vector<Case>& out) {
@@ -163,20 +182,7 @@ void add_matmul_cases(std::vector<Case>& out) {
       for (const bool tb : {false, true})
         for (const Size s : {Size{7, 17, 33}, Size{1, 1, 1}, Size{67, 73, 131}})
           add_mixed(out, type, {{}, s.m, s.n, s.k, ta, tb});
-  // Larger than the second-level cache, with rows and columns that fill no block. Few cases: the
-  // plain kernel takes a second for each.
-  const Product large{{}, 517, 523, 531, false, true};
-  add_mixed_bias(out, PLAIT_BF16, PLAIT_F32, large);
-  add_mixed_bias(out, PLAIT_F16, PLAIT_F16, large);
-  // Pairs of bf16 need an even number of summands.
-  add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 532, false, true});
-  add_mixed_sum(out, PLAIT_BF16, PLAIT_F32, {{}, 517, 523, 532, true, false});
-  add_mixed_sum(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 532, false, false});
-  out.push_back(matmul(PLAIT_BF16, {{2}, 517, 300, 532, true, true}));
-  // So many summands that a result of bf16 is made as f32.
-  out.push_back(matmul(PLAIT_BF16, {{}, 37, 301, 8194, false, true}));
-  // More than 16 MiB as f32: made some columns at a time, the last ones fewer.
-  add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 8131, 9, false, true});
+  add_large(out);
 }
 
 }  // namespace conformance

@@ -1,8 +1,9 @@
-// conformance [doctest options] [--reference=<plugin>] [--op=<names>] [--bounds] [--slowest]
-//             [<plugin>...]
+// conformance [doctest options] [--reference=<plugin>] [--op=<names>] [--small] [--bounds]
+//             [--slowest] [<plugin>...]
 //
 // Runs the cases on the device of each plugin, against the device of the reference plugin. Without
 // names: those of the build. --op=a,b: the cases of these ops alone; --op=-a,-b: of all others.
+// --small: without the cases whose size is for the caches of a processor.
 // --bounds: for a sanitizer (or compute-sanitizer), which reports an access outside of memory:
 // buffers end where their data ends, and a kernel runs once for each number of threads.
 // --slowest: which cases took a processor longest.
@@ -25,6 +26,8 @@ int main(int argc, char** argv) {
       reference = a.substr(12);
     else if (a.starts_with("--op="))
       conformance::choose_ops(a.substr(5));
+    else if (a == "--small")
+      conformance::leave_out_large();
     else if (a == "--bounds")
       conformance::set_bounds();
     else if (a == "--slowest")
