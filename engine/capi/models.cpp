@@ -71,14 +71,15 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
 
 // The [tokenizer] of an imported experiment, as a document of its own, its files where they are
 // now; empty if the experiment has none.
-config::Document tokenizer_of(FileSystem& files, const format::Description& made) {
+config::Document tokenizer_of(FileSystem& files, const format::Description& made,
+                              const std::string& folder) {
   const auto file = [&](const std::string& name) {
     return std::find_if(made.files.begin(), made.files.end(),
                         [&](const checkpoint::ExportFile& f) { return f.name == name; });
   };
   config::Problems problems;
-  config::Document document = config::Document::parse(file(format::kExperimentName)->content,
-                                                      format::kExperimentName, problems);
+  config::Document document = config::Document::parse(
+      file(format::kExperimentName)->content, join_path(folder, format::kExperimentName), problems);
   problems.raise_if_any();
   config::Node table = document.root.find("tokenizer");
   for (const std::string& key : table.keys()) {
@@ -98,7 +99,7 @@ config::Document tokenizer_of(FileSystem& files, const format::Description& made
 // kind that no plugin knows is a warning: the model can be trained on ids that were made elsewhere.
 void try_tokenizer(const std::shared_ptr<EngineState>& state, const format::Description& made,
                    const std::string& folder) {
-  const config::Document document = tokenizer_of(state->files, made);
+  const config::Document document = tokenizer_of(state->files, made, folder);
   if (!document.root) return;
   try {
     config::Problems problems;

@@ -7,6 +7,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/bind.hpp"
 
 namespace plait::config {
 namespace {
@@ -30,6 +31,20 @@ void merge(Node& under, const Node& over) {
     else
       under.set(entry.key, entry.value, entry.origin);
   }
+}
+
+// Plugins are found before options are checked: of a file that is extended their paths are made
+// absolute, as they are relative to that file.
+void root_plugin_paths(Document& document) {
+  Node* plugins = document.root.find_mutable("plugins");
+  Node* paths = plugins ? plugins->find_mutable("paths") : nullptr;
+  const auto root = [&](Node& path) {
+    if (path.is(NodeKind::kText) && !path.as_text().empty())
+      path = Node::text(rooted_path(join_path(document.folder, path.as_text())), path.origin());
+  };
+  if (!paths) return;
+  root(*paths);
+  for (Node& path : paths->items_mutable()) root(path);
 }
 
 class Extender {
@@ -73,7 +88,9 @@ class Extender {
           name.origin(), kExtends,
           "file '" + printable(name.as_text()) + "' not found in " + printable(document.folder),
           "name it relative to the file that extends it", PLAIT_ERR_NOT_FOUND);
-    merge(to, whole(Document::parse_file(files_, path, problems_), around));
+    Document below = Document::parse_file(files_, path, problems_);
+    root_plugin_paths(below);
+    merge(to, whole(std::move(below), around));
   }
 
   FileSystem& files_;

@@ -5,6 +5,8 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/bind.hpp"
+#include "engine/config/written_path.hpp"
 
 namespace plait::config {
 namespace {
@@ -50,7 +52,15 @@ class OptionReader {
     const bool scalar = node.is(NodeKind::kInt) || node.is(NodeKind::kReal) ||
                         node.is(NodeKind::kBool) || node.is(NodeKind::kText);
     if (scalar) found = node.toml();
-    return "expected " + describe_option(option_) + ", found " + found;
+    return "expected " + describe_option(option_) + ", found " + found + whole(node);
+  }
+  // TOML's 1e3 is a real number.
+  std::string whole(const Node& node) const {
+    constexpr double kExact = 9007199254740992;  // 2^53
+    if (option_.type != PLAIT_OPT_INT || !node.is(NodeKind::kReal)) return "";
+    const double v = node.as_real();
+    if (v != std::floor(v) || std::abs(v) > kExact || !in_range(v)) return "";
+    return ": write " + std::to_string(static_cast<int64_t>(v));
   }
   bool in_range(double v) const {
     if (std::isnan(v)) return false;
@@ -92,16 +102,22 @@ class OptionReader {
     out = node.as_text();
     return "";
   }
+  // A path beside a file that is extended is kept whole: the experiment, written out, names no
+  // such file.
+  std::string resolve(std::string& given, const Origin& at) {
+    const std::string resolved = resolve_written(resolver_, given, at);
+    if (is_beside_extended(resolver_, given, resolved, at)) given = rooted_path(resolved);
+    return resolved;
+  }
   std::string read_path(const Node& node) {
     std::string wrong = read_text(node, value_.given_text);
-    if (wrong.empty()) value_.text = resolver_.resolve(value_.given_text);
+    if (wrong.empty()) value_.text = resolve(value_.given_text, node.origin());
     return wrong;
   }
   std::string read_paths(const Node& node) {
     std::string wrong = read_list(node, value_.given_texts, &OptionReader::read_text);
     value_.texts.clear();
-    for (const std::string& one : value_.given_texts)
-      value_.texts.push_back(resolver_.resolve(one));
+    for (std::string& one : value_.given_texts) value_.texts.push_back(resolve(one, node.origin()));
     return wrong;
   }
   // What the tables describe is read by ExperimentLoader, which knows the items.

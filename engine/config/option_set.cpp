@@ -11,6 +11,7 @@
 #include "engine/config/near_key.hpp"
 #include "engine/config/option_read.hpp"
 #include "engine/config/renamed_keys.hpp"
+#include "engine/config/written_path.hpp"
 
 namespace plait::config {
 namespace {
@@ -126,6 +127,23 @@ std::string how_to_quote(const Node& node, const plait_option& option, const std
                                 : "write it in quotes: " + path + "='" + quoted + "'";
 }
 
+// Advice for a text in place of a table, as in optimizer=adam and precision=bf16: the key that it
+// is probably the value of. "" if there is none.
+std::string how_to_key(const Node& node, const OptionView& declared, const std::string& path) {
+  if (!node.is(NodeKind::kText)) return "";
+  std::string key = declared.find("type") ? "type" : "";
+  for (uint32_t i = 0; i < declared.size() && key.empty(); ++i) {
+    const std::vector<std::string> choices = declared[i].choices && !is_item_type(declared[i].type)
+                                                 ? split(declared[i].choices, '|')
+                                                 : std::vector<std::string>();
+    if (std::find(choices.begin(), choices.end(), node.as_text()) != choices.end())
+      key = declared[i].name;
+  }
+  if (key.empty()) return "";
+  return node.origin().line > 0 ? "write [" + path + "] and below it " + key + " = " + node.toml()
+                                : "write " + path + "." + key + "=" + node.as_text();
+}
+
 OptionValue read_one(const Node& table, const plait_option& option, const std::string& path,
                      const PathResolver& resolver, Problems& problems) {
   OptionValue value;
@@ -194,7 +212,8 @@ OptionSet OptionSet::read(const Node& table, const OptionView& declared, const s
                           const PathResolver& resolver, Problems& problems) {
   OptionSet set;
   if (table && !table.is(NodeKind::kTable))
-    problems.add(table.origin(), path, std::string("expected a table, found ") + table.kind_name());
+    problems.add(table.origin(), path, std::string("expected a table, found ") + table.kind_name(),
+                 how_to_key(table, declared, path));
   set.values_.reserve(declared.size());
   for (uint32_t i = 0; i < declared.size(); ++i)
     set.values_.push_back(
@@ -326,7 +345,8 @@ std::vector<GivenPath> OptionSet::paths() const {
 std::vector<GivenPath> OptionSet::missing_paths(const PathResolver& resolver) const {
   std::vector<GivenPath> missing;
   for (const GivenPath& path : paths())
-    if (resolver.files && !resolver.files->exists(resolver.resolve(path.given)))
+    if (resolver.files &&
+        !resolver.files->exists(resolve_written(resolver, path.given, path.origin)))
       missing.push_back(path);
   return missing;
 }

@@ -1,5 +1,6 @@
 // plait import: the model of another library as an experiment.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
 namespace {
@@ -16,6 +18,26 @@ struct ImportArguments {
   std::vector<std::string> options;
 };
 
+// The data may be there: those of the base of an adapter, or in the data folder.
+std::string how_to_train(const Engine& engine, const std::string& file) {
+  const std::string word = path_word(file);
+  const std::string generic = "put your data into " + word + ", then: plait check " + word;
+  Json values;
+  try {
+    values = Json::parse(Experiment::read(engine, file, {}).describe());
+  } catch (const HostError&) {  // the check tells why
+    return generic;
+  }
+  const auto at = values.find("data.train.path");
+  if (at == values.end() || !at->at("value").is_string()) return generic;
+  const auto path = at->at("value").get<std::string>();
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return "plait run " + word;
+  return "write the data '" + path + "', which " + at->at("origin").get<std::string>() +
+         " names and which is not there, or name yours in [data.train] of " + word +
+         "; then: plait check " + word;
+}
+
 int import_model(Context& context, const ImportArguments& arguments) {
   Engine engine = context.open_engine();
   const std::string format = item_toml(arguments.format, arguments.options);
@@ -24,11 +46,10 @@ int import_model(Context& context, const ImportArguments& arguments) {
   }));
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
-  context.terminal.line(strf("%llu parameters, %.1f MB of weights, read where they are: %s",
-                             done.value("parameters", 0ULL), done.value("bytes", 0.0) / 1e6,
+  context.terminal.line(counted(done.value("parameters", 0LL), "tensor") +
+                        strf(", %.1f MB, read from %s, not copied", done.value("bytes", 0.0) / 1e6,
                              arguments.folder.c_str()));
-  const std::string file = path_word(arguments.out + "/experiment.toml");
-  context.terminal.line("to train: put your data into " + file + ", then: plait check " + file);
+  context.terminal.line("to train: " + how_to_train(engine, arguments.out + "/experiment.toml"));
   return kOk;
 }
 

@@ -43,7 +43,7 @@ std::string entries_of(const std::string& folder, const JsonPlace& config, const
                           "model that it saves imported");
 }
 
-// The files beside the base's experiment, which are looked up beside the one that extends it.
+// The files of the base: a data folder may have others of these names.
 std::string paths_of(const fs::path& base, const Speech& speech,
                      const std::vector<std::string>& train) {
   const auto set = [&](const std::string& table, const char* key, const std::string& name) {

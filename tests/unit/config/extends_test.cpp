@@ -63,6 +63,15 @@ TEST_CASE("a file goes above those that it extends: tables are merged, lists rep
         (f.path / "own.toml").string() + ":3:9");
 }
 
+TEST_CASE("paths of plugins are relative to the file that gives them") {
+  const Folder f;
+  f.write("sub/base.toml", "[plugins]\npaths = [\"p.so\", \"/abs.so\"]\n");
+  f.write("own.toml", "extends = \"sub/base.toml\"\n");
+  const auto own = f.read("own.toml");
+  const std::string sub = (f.path / "sub").string();
+  CHECK(own.document.root.toml() == "{plugins = {paths = [\"" + sub + "/p.so\", \"/abs.so\"]}}");
+}
+
 TEST_CASE("the options of an item go with it") {
   const Folder f;
   f.write("base.toml", "[optimizer]\ntype = \"x\"\nbeta = 3\n");

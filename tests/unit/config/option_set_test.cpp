@@ -8,6 +8,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/config/option_set.hpp"
+#include "engine/config/written_path.hpp"
 #include "tests/unit/config/fake_catalog.hpp"
 
 using namespace plait;
@@ -260,6 +261,24 @@ TEST_CASE("paths: data folder first, then beside the experiment") {
         std::vector<std::string>{folder + "/data/one/e", folder + "/data/two/e"});
   CHECK(resolver.resolve("/abs") == "/abs");
   CHECK(resolver.resolve("") == "");
+  // A file that is extended gives paths beside it, before those beside the experiment.
+  files.make_folders(folder + "/base");
+  for (const char* file : {"/base/a", "/base/b", "/base/f"}) files.replace(folder + file, "");
+  const std::string base = folder + "/base/base.toml";
+  const Origin below{base, 1, 1}, own{folder + "/exp/own.toml", 1, 1}, override{"override", 0, 0};
+  CHECK(resolve_written(resolver, "b", below) == folder + "/base/b");
+  CHECK(resolve_written(resolver, "b", own) == folder + "/exp/b");
+  CHECK(resolve_written(resolver, "a", below) == folder + "/data/a");
+  CHECK(resolve_written(resolver, "d", below) == folder + "/data/one/d");
+  CHECK(resolve_written(resolver, "f", override) == "f");
+  CHECK(folders_of(resolver, below) ==
+        std::vector<std::string>{folder + "/data", folder + "/base", folder + "/exp"});
+  Problems none;
+  const Document file = Document::parse("file = \"f\"", base, none);
+  const OptionSet whole =
+      OptionSet::check(file.root, OptionView(declared()), {}, "data.train", resolver, none);
+  CHECK(whole.get_text("file") == folder + "/base/f");
+  CHECK(contains(whole.to_toml(false), folder + "/base/f"));
 
   Problems problems;
   const Document document = Document::parse("file = \"c\"", "x.toml", problems);

@@ -1,0 +1,44 @@
+#include "engine/config/written_path.hpp"
+
+#include <algorithm>
+
+#include "engine/base/files.hpp"
+
+namespace plait::config {
+namespace {
+
+// The folder of a file that is not the experiment's own; "" if there is none.
+std::string other_folder(const PathResolver& resolver, const Origin& at) {
+  if (at.line <= 0 || resolver.experiment_folder.empty()) return "";
+  const std::string folder = folder_of(at.file);
+  return folder == resolver.experiment_folder ? "" : folder;
+}
+
+}  // namespace
+
+std::vector<std::string> folders_of(const PathResolver& resolver, const Origin& at) {
+  std::vector<std::string> all;
+  for (const std::string& folder :
+       {resolver.data_folder, other_folder(resolver, at), resolver.experiment_folder})
+    if (!folder.empty() && std::find(all.begin(), all.end(), folder) == all.end())
+      all.push_back(folder);
+  return all;
+}
+
+std::string resolve_written(const PathResolver& resolver, const std::string& path,
+                            const Origin& at) {
+  PathResolver beside = resolver;
+  beside.experiment_folder = other_folder(resolver, at);
+  if (!beside.experiment_folder.empty() && resolver.files && !path.empty())
+    for (const std::string& candidate : beside.candidates(path))
+      if (resolver.files->exists(candidate)) return candidate;
+  return resolver.resolve(path);
+}
+
+bool is_beside_extended(const PathResolver& resolver, const std::string& path,
+                        const std::string& resolved, const Origin& at) {
+  const std::string folder = other_folder(resolver, at);
+  return !folder.empty() && !is_absolute(path) && resolved == join_path(folder, path);
+}
+
+}  // namespace plait::config
