@@ -173,12 +173,15 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
   }
   if (!may_be_parsed(text, file, problems)) return document;
   const Parsed parsed = parse_text(text);
+  const bool yaml = file.ends_with(".yaml") || file.ends_with(".yml");
   const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text), 1}
                                    : Origin{file, parsed.line, parsed.column};
   if (parsed.good)
     document.root = Converter(file, nullptr).convert(parsed.table);
   else
-    problems.add(at, "", "not TOML: " + parsed.why, "see https://toml.io for the syntax");
+    problems.add(at, "", "not TOML: " + parsed.why,
+                 yaml ? "this seems to be YAML; an experiment is TOML: [run] above steps = 100"
+                      : "see https://toml.io for the syntax");
   return document;
 }
 

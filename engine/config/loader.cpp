@@ -23,6 +23,8 @@ namespace {
 constexpr std::string_view kTopKeys[] = {"model",   "models", "optimizer", "loss", "losses",
                                          "metrics", "data",   "device",    "comm", "tokenizer"};
 
+constexpr size_t kMostLetters = 200;  // of a name
+
 // Names of the tables directly inside section `path` that are sections themselves.
 std::vector<std::string_view> subsections(std::string_view path) {
   std::vector<std::string_view> names;
@@ -48,12 +50,13 @@ bool good_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
   };
-  return !name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), good);
+  return !name.empty() && name.size() <= kMostLetters &&
+         std::all_of(name.begin(), name.end(), good);
 }
 
 bool ExperimentLoader::good_path(const std::string& name) const {
   const std::vector<std::string> parts = split(name, '.');
-  return name.size() <= 200 &&
+  return name.size() <= kMostLetters &&
          std::all_of(parts.begin(), parts.end(), [](const std::string& p) { return good_name(p); });
 }
 
@@ -101,6 +104,12 @@ void ExperimentLoader::find_unknown_at_top() {
     for (const Section& s : sections())
       if (s.options.find(entry.key) && !std::exchange(found, true))
         meant = std::string(s.path) + "." + entry.key;
+    if (const std::string usual = usual_path(entry.key); !found && !usual.empty()) meant = usual;
+    if (entry.key == "extends") {  // of a file it is gone by now
+      problems_.add(entry.origin, "extends", "is a key of files, which an override cannot add",
+                    "write a file that begins with extends = [\"base.toml\"], with this value");
+      continue;
+    }
     problems_.add(entry.origin, toml_key(entry.key),
                   "unknown key '" + entry.key + "'" + did_you_mean(meant),
                   "known keys: " + join(known));
@@ -129,16 +138,26 @@ void ExperimentLoader::read_sections(Experiment& to) {
 }
 
 // Where `fields` stand for the samples, nothing says how many steps the epochs come to: run.steps
-// does.
-void ExperimentLoader::check_length(const Experiment& of) {
+// does. Else one of the two is given, and an override replaces what a file says.
+void ExperimentLoader::check_length(Experiment& of) {
   if (of.run.steps <= 0 || of.run.epochs <= 0) return;
   const DatasetConfig* train = of.dataset("train");
   if (train && !train->keys.get_texts("fields").empty()) return;
-  for (const auto& [path, set] : of.sections)
-    if (path == "run")
+  for (auto& [path, set] : of.sections) {
+    if (path != "run") continue;
+    const Origin steps = set.origin("steps"), epochs = set.origin("epochs");
+    if (steps.line == 0 && epochs.line > 0) {
+      of.run.epochs = 0;
+      set.set_int("epochs", 0, steps);
+    } else if (epochs.line == 0 && steps.line > 0) {
+      of.run.steps = 0;
+      set.set_int("steps", 0, epochs);
+    } else {
       problems_.add(set.origin("steps"), "run.steps",
                     "given together with run.epochs (" + set.origin("epochs").text() + ")",
                     "keep one of them; the override ~run.steps or ~run.epochs removes one");
+    }
+  }
 }
 
 // Checks rules that relate several keys.
@@ -149,8 +168,11 @@ void ExperimentLoader::check_numbers(Experiment& to) {
     return Origin::none();
   };
   if (!good_name(to.run.name) && !to.run.name.empty() && to.run.name != "???")
-    problems_.add(origin("run", "name"), "run.name", "'" + to.run.name + "' cannot name a folder",
-                  "use letters, digits, _ and -");
+    problems_.add(origin("run", "name"), "run.name",
+                  to.run.name.size() > kMostLetters
+                      ? std::to_string(to.run.name.size()) + " characters cannot name a folder"
+                      : "'" + to.run.name + "' cannot name a folder",
+                  "use letters, digits, _ and -, at most " + std::to_string(kMostLetters));
   if (to.topology.recompute == "budget" && to.topology.recompute_budget <= 0)
     problems_.add(origin("topology", "recompute"), "topology.recompute",
                   "\"budget\" needs topology.recompute_budget, found none",

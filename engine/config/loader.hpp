@@ -41,7 +41,7 @@ class ExperimentLoader {
   // loader.cpp
   void find_unknown_at_top();
   void read_sections(Experiment& to);
-  void check_length(const Experiment& of);
+  void check_length(Experiment& of);
   void check_numbers(Experiment& to);
   // The argument of check_selected().
   struct SelectedItem {

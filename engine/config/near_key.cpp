@@ -10,6 +10,38 @@
 namespace plait::config {
 namespace {
 
+// What PyTorch, PEFT, the Trainer of transformers, Lightning and Keras call a key. The path of what
+// is in one table alone is whole.
+struct Habit {
+  std::string_view theirs, path;
+};
+
+constexpr Habit kHabits[] = {
+    {"lr", "optimizer.learning_rate"},
+    {"weight_decay", "optimizer.weight_decay"},
+    {"batch_size", "batch.global"},
+    {"train_batch_size", "batch.global"},
+    {"per_device_train_batch_size", "batch.micro"},
+    {"micro_batch_size", "batch.micro"},
+    {"gradient_accumulation_steps", "batch.accumulation"},
+    {"accumulate_grad_batches", "batch.accumulation"},
+    {"num_epochs", "run.epochs"},
+    {"max_epochs", "run.epochs"},
+    {"num_train_epochs", "run.epochs"},
+    {"max_steps", "run.steps"},
+    {"num_steps", "run.steps"},
+    {"output_dir", "run.out"},
+    {"dtype", "precision.compute"},
+    {"r", "rank"},
+    {"lora_alpha", "alpha"},
+    {"lora_dropout", "dropout"},
+    {"target_modules", "match"},
+    {"exclude_modules", "exclude"},
+    {"num_virtual_tokens", "n_tokens"},
+};
+
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
 bool has_initials(const std::string& key, std::string_view letters) {
   const std::vector<std::string> words = split(key, '_');
   return words.size() > 1 && words.size() == letters.size() &&
@@ -37,7 +69,18 @@ double shared_words(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::string usual_path(std::string_view key) {
+  for (const Habit& habit : kHabits)
+    if (habit.theirs == key && habit.path.find('.') != std::string_view::npos)
+      return std::string(habit.path);
+  return "";
+}
+
 std::string near_key(const std::string& key, std::span<const std::string> known) {
+  for (const Habit& habit : kHabits)
+    if (const std::string ours(last_part(habit.path));
+        habit.theirs == key && std::find(known.begin(), known.end(), ours) != known.end())
+      return ours;
   for (const std::string& k : known)
     if (has_initials(k, key)) return k;
   // A key as short as the distance may share no letter with what is near it.

@@ -38,6 +38,39 @@ class Keys(Check):
         self.only(TINY + "[device]\nbind_caller = true\n", "device.bind_caller", "27:1", "'bind_caller' is now called 'bind'",
                   'write bind = "all" to bind the calling thread, too', overrides=["run.device=cpu"])
 
+    def test_habits_of_other_libraries(self):
+        """What is called otherwise there is named as it is here."""
+        for override, path, *texts in (
+                ("lr=0.1", "lr", "did you mean 'optimizer.learning_rate'?"),
+                ("batch_size=4", "batch_size", "did you mean 'batch.global'?"),
+                ("batch.batch_size=4", "batch.batch_size", "did you mean 'global'?"),
+                ("optimizer=adam", "optimizer", "expected a table, found a string", "write optimizer.type=adam"),
+                ("precision=bf16", "precision", "write precision.compute=bf16"),
+                ("run.steps=1e3", "run.steps", "found 1000.0: write 1000"),
+                ("extends=base.toml", "extends", "is a key of files, which an override cannot add"),
+                ("run.name=" + "a" * 250, "run.name", "250 characters cannot name a folder", "at most 200")):
+            with self.subTest(override=override):
+                self.only(TINY, path, f"override '{override}'", *texts, overrides=[override])
+        lora = TINY + '[[model.adapters]]\ntype = "lora"\nmatch = ["*"]\nr = 4\ntarget_modules = ["q"]\n'
+        found = self.problems(lora)
+        self.assertIn("did you mean 'rank'?", found["model.adapters[0].r"]["message"])
+        self.assertIn("did you mean 'match'?", found["model.adapters[0].target_modules"]["message"])
+        self.write("k.yaml", "run:\n  steps: 4\n")
+        self.fails(2, ["check", "k.yaml"], "this seems to be YAML; an experiment is TOML")
+
+    def test_an_override_replaces_the_other_length(self):
+        values = ("run.steps", "run.epochs")
+        def bound(toml, *overrides):
+            self.write("t.toml", toml)
+            all = self.expect(0, "bind", "t.toml", *overrides, "--json").records[0]["values"]
+            return tuple(all[key]["value"] for key in values)
+        epochs = TINY.replace("steps = 40", "epochs = 4")
+        self.assertEqual(bound(epochs, "run.steps=200"), (200, 0))
+        self.assertEqual(bound(TINY, "run.epochs=3"), (0, 3))
+        self.assertEqual(bound(epochs, "run.steps=0"), (0, 4))
+        self.only(TINY.replace("steps = 40", "steps = 40\nepochs = 4"), "run.steps", "3:9", "given together with run.epochs")
+        self.only(epochs, "run.steps", "override 'run.steps=5'", "given together", overrides=["run.epochs=3", "run.steps=5"])
+
     def test_a_column_that_does_not_exist(self):
         """The key that names it, not the path of the file."""
         self.write("a.csv", "a,y\n1,0\n2,1\n")

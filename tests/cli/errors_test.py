@@ -23,6 +23,8 @@ class CommandLine(Case):
         self.fails(2, ["--jsno", "run", "x.toml"], "did you mean '--json'?")
         self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form' (did you mean '--from'?); see plait new --help")
         self.fails(2, ["new", "demo", "extra"], "unexpected argument 'extra'")
+        self.fails(2, ["run", "x.toml", "-m"], "no option '-m'; several values of a key are a sweep: plait sweep FILE key=a,b")
+        self.fails(2, ["run", "x.toml", "--nproc-per-node", "2"], "no option '--nproc-per-node'; --ranks N starts N processes")
 
     def test_values_of_options(self):
         self.fails(2, ["run", "x.toml", "--resume", "maybe"], "--resume: 'maybe' is not one of auto, never, must; see plait run --help")
@@ -241,7 +243,7 @@ class Files(Case):
 
     def test_a_batch_larger_than_the_dataset(self):
         self.write("t.toml", TINY)
-        self.assertIn("batch.global is 256, but [data.train] has 200 samples", self.expect(0, "run", "t.toml", "batch.global=256", "run.steps=1").err)
+        self.assertIn("batch.global is 256, but [data.train] has 200 samples: each step pads its batch with 56 empty samples", self.expect(0, "run", "t.toml", "batch.global=256", "run.steps=1").err)
         self.assertNotIn("batch.global is", self.expect(0, "run", "t.toml", "batch.global=200", "run.steps=1").err)
 
     def test_missing_and_malformed_data(self):

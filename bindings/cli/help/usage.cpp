@@ -29,6 +29,22 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return near.empty() ? "" : " (did you mean '" + near + "'?)";
 }
 
+// Options of other libraries' commands, and of older versions.
+struct Habit {
+  const char *theirs, *ours;
+};
+
+constexpr Habit kHabits[] = {
+    {"-m", "several values of a key are a sweep: plait sweep FILE key=a,b"},
+    {"--multirun", "several values of a key are a sweep: plait sweep FILE key=a,b"},
+    {"-n", "--ranks N starts N processes"},
+    {"-np", "--ranks N starts N processes"},
+    {"--nproc-per-node", "--ranks N starts N processes"},
+    {"--nproc_per_node", "--ranks N starts N processes"},
+    {"--config", "the experiment is named without an option: FILE"},
+    {"--samples", "--count N shows N samples, --figures-of N computes the figures of N"},
+};
+
 std::string unknown_option(const CLI::App& verb, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string> names;
@@ -37,6 +53,8 @@ std::string unknown_option(const CLI::App& verb, const std::string& word) {
       for (const std::string& one : option->get_lnames()) names.push_back("--" + one);
       for (const std::string& one : option->get_snames()) names.push_back("-" + one);
     }
+  for (const Habit& habit : kHabits)
+    if (name == habit.theirs) return "there is no option '" + name + "'; " + habit.ours;
   std::string text = "there is no option '" + name + "'" + did_you_mean(name, names);
   if (takes_values(verb))
     text += "; to override a value of the experiment, write it without dashes: run.steps=5";

@@ -46,4 +46,12 @@ TEST_CASE("a key that is not known: what was probably meant") {
     CHECK(near_key(c.key, known) == c.meant);
   }
   CHECK(near_key("lr", {}) == "");
+
+  // What other libraries call it.
+  const std::vector<std::string> adapter = {"alpha", "dropout", "exclude", "match", "rank"};
+  CHECK(near_key("r", adapter) == "rank");
+  CHECK(near_key("target_modules", adapter) == "match");
+  CHECK(near_key("batch_size", std::vector<std::string>{"batch", "global"}) == "global");
+  CHECK(plait::config::usual_path("lr") == "optimizer.learning_rate");
+  CHECK(plait::config::usual_path("r") == "");
 }
