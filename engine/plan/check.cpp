@@ -9,6 +9,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/written_path.hpp"
 #include "engine/plan/field_texts.hpp"
 #include "engine/plan/normalization.hpp"
 #include "kit/by_target.hpp"
@@ -32,10 +33,6 @@ namespace {
 void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                  const config::PathResolver& resolver, config::Problems& problems) {
   const std::string key = d.path + "." + value.key;
-  std::vector<std::string> folders;
-  for (const std::string* folder : {&resolver.data_folder, &resolver.experiment_folder})
-    if (!folder->empty() && *folder != ".") folders.push_back(*folder);
-  folders.emplace_back("the current folder");
   if (const auto sets = resolver.in_sets(value.given); !sets.empty())
     return problems.add(value.origin, key,
                         "file '" + value.given + "' is in several folders: " + join(sets),
@@ -43,6 +40,9 @@ void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                             name_of(folder_of(sets[0])) + "/" + value.given + "\"",
                         PLAIT_ERR_NOT_FOUND);
   const bool looked_for = resolver.candidates(value.given)[0] != value.given;
+  std::vector<std::string> folders = config::folders_of(resolver, value.origin);
+  std::erase(folders, ".");
+  folders.emplace_back("the current folder");
   problems.add(
       value.origin, key,
       "file '" + value.given + "' not found" + (looked_for ? " in " + join(folders) : ""),
@@ -491,8 +491,49 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
   if (!log || samples == 0 || e.batch.global <= samples) return;
   log->warn(origin_of(e, "batch.global").text() + ": batch.global is " +
             std::to_string(e.batch.global) + ", but [data.train] has " + std::to_string(samples) +
-            " samples: each step computes on these and on as many empty places as are left; use " +
-            "batch.global = " + std::to_string(samples) + " or less");
+            " samples: each step pads its batch with " + std::to_string(e.batch.global - samples) +
+            " empty samples; use batch.global = " + std::to_string(samples) + " or less");
+}
+
+namespace {
+
+int64_t number_of(const config::OptionSet& options, const char* name) {
+  const config::OptionValue* value = options.find(name);
+  return value && value->declared->type == PLAIT_OPT_INT ? value->integer : 0;
+}
+
+// The placeholders of each sample: of a dataset, or the fewest of the datasets that it is made of.
+int64_t placeholders_of(const config::ItemConfig& item) {
+  std::vector<int64_t> inner;
+  for (const config::OptionValue& value : item.options.values())
+    if (config::is_item_type(value.declared->type) && value.declared->choices &&
+        std::string_view(value.declared->choices) == PLAIT_KIND_DATASET)
+      for (const auto& part : value.items) inner.push_back(placeholders_of(*part));
+  return inner.empty() ? number_of(item.options, "placeholders")
+                       : *std::min_element(inner.begin(), inner.end());
+}
+
+}  // namespace
+
+void warn_overwritten(const config::Experiment& e, Log* log) {
+  if (!log) return;
+  for (const config::ModelConfig& model : e.models)
+    for (const config::AdapterConfig& adapter : model.adapters) {
+      const int64_t n = number_of(adapter.options, "n_tokens");
+      for (const config::DatasetConfig& data : e.datasets) {
+        const int64_t there = placeholders_of(data);
+        if (n <= there || !fields_given(data).empty()) continue;
+        const std::string first =
+            n == 1 ? "first token" : strf("first %lld tokens", static_cast<long long>(n));
+        log->warn(adapter.origin.text() + ": " + adapter.path + " (" + adapter.type +
+                  ") puts its vectors in place of the " + first + " of each sample, and [" +
+                  data.path + "] has " +
+                  (there ? "placeholders for " + std::to_string(there) : "no placeholders") +
+                  ": the text there is lost; begin each sample with placeholders, of dataset "
+                  "fine_tune placeholders = " +
+                  std::to_string(n));
+      }
+    }
 }
 
 namespace {

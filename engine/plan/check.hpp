@@ -55,6 +55,11 @@ void warn_ignored(const config::Experiment& experiment, bool trains, Log* log);
 // And of a batch that has more samples than there are; `samples`: of [data.train].
 void warn_large_batch(const config::Experiment& experiment, int64_t samples, Log* log);
 
+// And of adapters that put vectors in place of the first tokens of a sample, which an option
+// `n_tokens` of their method tells, where the data has text there. A dataset tells by its option
+// `placeholders` how many of its first tokens are none.
+void warn_overwritten(const config::Experiment& experiment, Log* log);
+
 // And of fields of [data.train] that no program reads: `train`, `evaluation` are the traces. A
 // dataset adds such fields on request, for layers that name them.
 void warn_unread_fields(const Plan& plan, const Tracer& train, const Tracer& evaluation, Log* log);

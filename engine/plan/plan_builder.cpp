@@ -266,7 +266,10 @@ std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
 
 void PlanBuilder::choose_inputs(config::Problems& problems) {
   choose_grid(draft_, context_, problems);
-  if (context_.rank == 0) warn_ignored(draft_.experiment, trains_, context_.log);
+  if (context_.rank == 0) {
+    warn_ignored(draft_.experiment, trains_, context_.log);
+    if (!draft_.experiment.generate.only) warn_overwritten(draft_.experiment, context_.log);
+  }
   choose_device(draft_, context_, problems);
   open_datasets(draft_, context_, problems);
   count_steps(draft_, context_);

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import Case, PLAIT, ROOT
+from support import Case, PLAIT, ROOT, TINY
 
 WEIGHTS = ROOT / "tests/golden/stories260k/model.safetensors"
 HF = ROOT / "tests/golden/hf"
@@ -71,6 +71,10 @@ class Generate(Case):
         self.assertEqual(len(ids.split(",")), 8)
         self.assertIn("8 tokens in", told.err)
         self.assertIn("ended by length", told.err)
+        self.assertIn("ended by length: generate.max_tokens = 8", told.err)
+        short = self.expect(0, "generate", "stories.toml", "--ids", "1,403", "--length", "7", "--max-tokens", "100")
+        self.assertIn("5 tokens in", short.err)
+        self.assertIn("ended by length: generate.length = 7, the prompt included; --length N allows more", short.err)
         many = self.expect(0, "generate", "stories.toml", "--ids", "1,403", "--ids", "1", "--ids", "5,6,7", "--max-tokens", "8",
                            "--slots", "2").out.splitlines()
         self.assertEqual(many[0], f"1,403 -> {ids}")
@@ -189,7 +193,7 @@ learning_rate = 0.01
             (["--ids", "1"], ['model.load=""', 'model.load_names=[]'], "the model has initial values only"),
             ([], [], "there is no prompt; give --prompt TEXT"),
             (["--ids", "1,x"], [], "'x' is no token id"),
-            (["--prompt", "hello"], [], "plait generate --tokenizer"),
+            (["--prompt", "hello"], [], "a text needs a tokenizer, and the experiment has no [tokenizer]; give --tokenizer T"),
             (["--ids", "1,900"], [], "token 1 of the prompt is 900, the model has ids 0 to 511"),
             (["--ids", "1", "--top-p", "2"], [], "generate.top_p"),
             (["--prompt", "a", "--tokenizer", "nothing"], [], "nothing"),
@@ -207,6 +211,11 @@ learning_rate = 0.01
                 done = self.plait("generate", "stories.toml", *words, *overrides)
                 self.assertNotEqual(done.code, 0)
                 self.assertIn(part, done.err)
+
+    def test_a_classifier(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "-q", "run.steps=2")
+        self.fails(2, ["generate", "r", "--ids", "1"], "dataset 'synthetic' of [data.train] has no `length` of tokens", "plait predict")
 
     def test_needs_no_training(self):
         """A file with a model and its weights is enough; those of another model are not."""

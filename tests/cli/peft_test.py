@@ -68,19 +68,56 @@ class Files(RankCase):
     def test_a_soft_prompt(self):
         self.import_peft("gpt2_prompt", "in")
         self.assertIn("n_tokens = 4", (self.folder / "in/experiment.toml").read_text())
-        first = self.generated("in/experiment.toml", ids="0,0,0,0,1,2,3")
-        # Placeholders may be of any id.
-        self.assertEqual(self.generated("in/experiment.toml", ids="9,8,7,6,1,2,3"), first)
+        first = self.generated("in/experiment.toml")
+        # Placeholders may be of any id, and written by hand.
+        self.assertEqual(self.generated("in/experiment.toml", "--placeholders", "0",
+                                        ids="9,8,7,6,1,2,3"), first)
         self.assertEqual(self.generated("in/experiment.toml", "--placeholders", "4"), first)
+        self.assertNotEqual(self.generated("in/experiment.toml", "--placeholders", "0"), first)
+        told = self.expect(0, "generate", "in/experiment.toml", "--ids", "1,2,3", "--length", "32",
+                           "--max-tokens", "1")
+        self.assertIn("4 placeholders in front of each prompt, for the vectors of adapter",
+                      told.err)
+        self.assertIn("1 token in", told.err)
         self.trained("in/experiment.toml", "optimizer.learning_rate=0.5")
-        trained = self.generated("in/experiment.toml", "--checkpoint", "run", ids="0,0,0,0,1,2,3")
+        trained = self.generated("in/experiment.toml", "--checkpoint", "run")
         self.assertNotEqual(trained, first)
         self.expect(0, "export", "peft", "run", "out")
         config = json.loads((self.folder / "out/adapter_config.json").read_text())
         self.assertEqual((config["peft_type"], config["num_virtual_tokens"], config["token_dim"]),
                          ("PROMPT_TUNING", 4, 32))
         self.expect(0, "import", "peft", "out", "again", "--option", "base=base")
-        self.assertEqual(self.generated("again/experiment.toml", ids="0,0,0,0,1,2,3"), trained)
+        self.assertEqual(self.generated("again/experiment.toml"), trained)
+
+    def test_an_adapter_is_no_model(self):
+        self.fails(2, ("import", "hf", GOLDEN / "peft/gpt2_lora", "x"), "has an adapter of the library PEFT",
+                   "plait import peft")
+
+    def test_text_in_place_of_placeholders(self):
+        self.import_peft("gpt2_prompt", "in")
+        self.write("t.txt", TEXT)
+        self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option",
+                    "path=t.txt", "--out", "train")
+        checked = self.expect(0, "check", "in/experiment.toml", "--data", ".", "batch.global=2",
+                              "data.train.length=16")
+        self.assertIn("puts its vectors in place of the first 4 tokens of each sample, and "
+                      "[data.train] has no placeholders: the text there is lost", checked.err)
+
+    def test_data_beside_the_base(self):
+        """A path belongs to the file that gives it: the base has its data in its own folder."""
+        self.write("t.txt", TEXT)
+        self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option",
+                    "path=t.txt", "--out", "base/train")
+        told = self.import_peft("gpt2_lora", "in").out
+        self.assertIn("to train: plait run in/experiment.toml", told)
+        self.expect(0, "check", "in", "data.train.length=16")
+        self.write("own.toml", 'extends = ["base/experiment.toml"]\n')
+        self.expect(0, "check", "own.toml", "data.train.length=16")
+        # Written out, it names no base.
+        bound = self.expect(0, "bind", "in/experiment.toml").out
+        self.assertIn(f'path = "{self.folder.resolve()}/base/train.bin"', bound)
+        (self.folder / "base/train.bin").unlink()
+        self.fails(2, ("check", "in"), "file 'train.bin' not found in", "base, ")
 
     def test_the_tokenizer_goes_along(self):
         shutil.copytree(GOLDEN / "hf/gpt2", self.folder / "theirs")
@@ -136,7 +173,7 @@ class Files(RankCase):
                    "key 'peft_type': unknown type 'LOHA'; known are ADALORA, IA3, LORA (DoRA too), "
                    "PREFIX_TUNING, PROMPT_TUNING, VERA")
         path.write_text("{")
-        self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"), "no JSON")
+        self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"), "not valid JSON")
         self.assertFalse((self.folder / "in").exists())
 
     def test_unknown_keys_are_a_warning(self):

@@ -23,8 +23,10 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/tokenizer_argument.hpp"
 #include "bindings/cli/generate/conversation.hpp"
+#include "bindings/cli/generate/placeholders.hpp"
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/one_rank.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
 namespace {
@@ -36,7 +38,7 @@ struct GenerateArguments {
   std::string checkpoint, adapter, prompt_file, tokenizer, chat_template, system, conversation;
   bool chat = false;
   std::vector<std::string> prompts, ids, stop, options;
-  int64_t placeholders = 0;
+  std::optional<int64_t> placeholders;  // none: as many as the adapters want
   std::string max_tokens, temperature, top_k, top_p, min_p, seed, slots, length;  // "": not given
 };
 
@@ -106,9 +108,12 @@ class Generation {
  private:
   void read_arguments();
   std::vector<std::string> overrides(const Json& given) const;
+  void check_length(const Json& given) const;
+  void check_tokenizer(const Json& planned) const;
   void load(Session& session, const Json& values) const;
   plait_prompt with_adapter(const std::string& name) const;
-  plait_prompt behind_placeholders(const std::string& adapter) const;  // a text is added to it
+  plait_prompt behind_placeholders(const std::string& adapter);  // a text is added to it
+  void tell_placeholders() const;
   int generate(const Session& session, Generator& generator);
   int chat(const Session& session, Generator& generator);
   Conversation open_conversation() const;
@@ -126,13 +131,15 @@ class Generation {
   void on_token(const plait_token& t);
   void show(const Sequence& s) const;
   void summarize(Clock::duration took) const;
+  std::string end_of(const Sequence& s) const;
 
   Context& context_;
   Terminal& terminal_;
   const GenerateArguments& arguments_;
   std::vector<TextPrompt> prompts_;
   std::vector<std::vector<int32_t>> ids_;  // prompts as ids, behind the others
-  std::vector<int32_t> placeholders_;      // in front of each prompt
+  std::optional<Placeholders> placeholders_;
+  std::vector<int32_t> front_;  // of the prompt that is added: its placeholders
   std::vector<Sequence> sequences_;
   bool streams_ = false;                 // one sequence, to a person
   bool interactive_ = false;             // a conversation with a person
@@ -158,6 +165,7 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
   else
     set("slots", arguments_.slots);
   set("length", arguments_.length);
+  check_length(given);
   if (!arguments_.chat_template.empty())
     set("chat_template", Json(arguments_.chat_template).dump());
   if (!arguments_.stop.empty()) set("stop", Json(arguments_.stop).dump());
@@ -169,16 +177,30 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
   return all;
 }
 
+// Of samples without tokens nothing tells how long a sequence may be.
+void Generation::check_length(const Json& given) const {
+  if (!arguments_.length.empty() || given.at("generate.length").at("value") != 0) return;
+  if (!given.contains("data.train.type") || given.contains("data.train.length")) return;
+  throw CliError(kUsage,
+                 "[generate] dataset '" + given["data.train.type"]["value"].get<std::string>() +
+                     "' of [data.train] has no `length` of tokens; a model that reads token ids "
+                     "needs --length N, the answers of another are computed by plait predict");
+}
+
+// Prompts are texts, which the model knows as ids.
+void Generation::check_tokenizer(const Json& planned) const {
+  const bool texts = !prompts_.empty() || arguments_.chat;
+  if (!texts || !arguments_.tokenizer.empty() || planned.contains("tokenizer.type")) return;
+  throw CliError(kUsage,
+                 "[generate] a text needs a tokenizer, and the experiment has no "
+                 "[tokenizer]; give --tokenizer T, or token ids: --ids 1,52,7");
+}
+
 void Generation::read_arguments() {
   for (const std::string& text : arguments_.prompts) prompts_.push_back({text, ""});
   if (!arguments_.prompt_file.empty())
     for (TextPrompt& p : read_prompts(arguments_.prompt_file)) prompts_.push_back(std::move(p));
-  placeholders_.assign(static_cast<size_t>(arguments_.placeholders), 0);
-  for (const std::string& list : arguments_.ids) {
-    ids_.push_back(placeholders_);
-    const std::vector<int32_t> given = parse_ids(list);
-    ids_.back().insert(ids_.back().end(), given.begin(), given.end());
-  }
+  for (const std::string& list : arguments_.ids) ids_.push_back(parse_ids(list));
   if (prompts_.empty() && ids_.empty() && !arguments_.chat)
     throw CliError(kUsage,
                    "[generate] there is no prompt; give --prompt TEXT, --file FILE, --ids LIST or "
@@ -227,10 +249,19 @@ void Generation::summarize(Clock::duration took) const {
   size_t n = 0;
   for (const Sequence& s : sequences_) n += s.ids.size();
   const double seconds = std::chrono::duration<double>(took).count();
-  const std::string end =
-      sequences_.size() == 1 ? std::string(", ended by ") + finish_name(sequences_[0].finish) : "";
-  terminal_.note(strf("%zu tokens in %.2f s, %.1f a second%s", n, seconds,
-                      static_cast<double>(n) / std::max(seconds, 1e-9), end.c_str()));
+  const std::string end = sequences_.size() == 1 ? ", ended by " + end_of(sequences_[0]) : "";
+  terminal_.note(counted(static_cast<long long>(n), "token") + " in " + seconds_text(seconds) +
+                 strf(", %.1f a second", static_cast<double>(n) / std::max(seconds, 1e-9)) + end);
+}
+
+// By what a sequence ended, and of a length by which.
+std::string Generation::end_of(const Sequence& s) const {
+  const std::string name = finish_name(s.finish);
+  if (s.finish != PLAIT_FINISH_LENGTH) return name;
+  if (max_tokens_ > 0 && static_cast<int64_t>(s.ids.size()) >= max_tokens_)
+    return name + strf(": generate.max_tokens = %lld", static_cast<long long>(max_tokens_));
+  return name + strf(": generate.length = %lld, the prompt included; --length N allows more",
+                     static_cast<long long>(length_));
 }
 
 // A prompt that takes this adapter. name: "": that of --adapter, if it is given.
@@ -241,11 +272,22 @@ plait_prompt Generation::with_adapter(const std::string& name) const {
   return prompt;
 }
 
-plait_prompt Generation::behind_placeholders(const std::string& adapter) const {
+plait_prompt Generation::behind_placeholders(const std::string& adapter) {
   plait_prompt prompt = with_adapter(adapter);
-  prompt.ids = placeholders_.data();
-  prompt.n_ids = placeholders_.size();
+  front_ = placeholders_->of(prompt.adapter ? prompt.adapter : "");
+  prompt.ids = front_.data();
+  prompt.n_ids = front_.size();
   return prompt;
+}
+
+// Nobody asked for them.
+void Generation::tell_placeholders() const {
+  const std::string of = placeholders_->adapter_of(arguments_.adapter);
+  if (!of.empty())
+    terminal_.note(counted(static_cast<long long>(placeholders_->of(arguments_.adapter).size()),
+                           "placeholder") +
+                   " in front of each prompt, for the vectors of adapter '" + of +
+                   "'; --placeholders 0 where prompts have them");
 }
 
 int Generation::generate(const Session& session, Generator& generator) {
@@ -254,7 +296,9 @@ int Generation::generate(const Session& session, Generator& generator) {
     sequences_.push_back({p.text, "", {}});
   }
   for (size_t i = 0; i < ids_.size(); ++i) {
-    generator.add(std::span<const int32_t>(ids_[i]), with_adapter(""));
+    plait_prompt prompt = behind_placeholders("");
+    front_.insert(front_.end(), ids_[i].begin(), ids_[i].end());
+    generator.add(std::span<const int32_t>(front_), prompt);
     sequences_.push_back({arguments_.ids[i], "", {}});
   }
   streams_ = sequences_.size() == 1 && terminal_.human();
@@ -451,12 +495,15 @@ int Generation::run() {
     throw CliError(kUsage,
                    "[generate] --chat needs to know how the model has learned to see "
                    "conversations; give --template NAME, or set generate.chat_template");
+  check_tokenizer(planned);
   const Plan plan(experiment);
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
   load(session, values);
+  placeholders_.emplace(planned, arguments_.placeholders);
+  tell_placeholders();
   std::optional<Tokenizer> tokenizer;
   if (!arguments_.tokenizer.empty())
     tokenizer.emplace(
@@ -492,10 +539,11 @@ void add_generate(CLI::App& app, Context& context) {
           "standard input",
           "FILE"),
       option("--ids", a->ids, "token ids to continue, for a model without [tokenizer]", "LIST")};
-  option("--placeholders", a->placeholders,
-         "tokens in front of each prompt, in whose place adapters put vectors: soft_prompt and "
-         "prefix",
-         "N")
+  option(
+      "--placeholders", a->placeholders,
+      "tokens in front of each prompt, in whose place adapters put vectors; default: n_tokens of "
+      "soft_prompt and prefix",
+      "N")
       ->check(CLI::Range(0, 1 << 30));
   option("--max-tokens", a->max_tokens, "tokens after the prompt at most", "N");
   option("--temperature", a->temperature, "0: the most likely token each time", "T");
