@@ -95,8 +95,8 @@ void add_tf32(std::vector<Case>& out, Case c) {
   out.push_back(c);
 }
 
-// Larger than the second-level cache, with rows and columns that fill no block. Few cases: the plain
-// kernel takes a second for each.
+// Larger than the second-level cache, with rows and columns that fill no block. Few cases: the
+// plain kernel takes a second for each.
 void add_large(std::vector<Case>& out) {
   const size_t before = out.size();
   const Product large{{}, 517, 523, 531, false, true};

@@ -1,6 +1,6 @@
 // Device memory, pinned memory, copies. Device memory is memory of the host between two areas that
-// nobody can access: an access far outside ends the process. Of an access close by, a write is found
-// by its traces; with the address sanitizer any access ends the process.
+// nobody can access: an access far outside ends the process. Of an access close by, a write is
+// found by its traces; with the address sanitizer any access ends the process.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ const std::pair<const uintptr_t, Allocation>* holder(uintptr_t p) {
   return next == all.begin() ? nullptr : &*--next;
 }
 
-// What is left of the page in front of the memory and of the 256 bytes at its end.
+// What is left of the page in front of the memory and of the 256 bytes at its end. With the address
+// sanitizer there is nothing to look for.
 bool guard_intact(uintptr_t start, const Allocation& a) {
   if (kAsan) return true;  // who writes there does not come back
   const auto* data = reinterpret_cast<const unsigned char*>(start);

@@ -68,7 +68,7 @@ PLAIT_GLOBAL(test_writes_behind, TestArgs, 64) {
   if (threadIdx.x == 0) reinterpret_cast<char*>(a.out)[a.n] = 0;
 }
 
-// Accesses outside, which the address sanitizer finds. The last thread of the last block makes them.
+// Accesses outside, which the address sanitizer finds: by the last thread of the last block.
 namespace {
 bool is_last() { return blockIdx.x == gridDim.x - 1 && threadIdx.x == blockDim.x - 1; }
 }  // namespace
