@@ -137,6 +137,18 @@ namespace {
   throw Damaged(where + ", offset " + std::to_string(offset) + ": " + text);
 }
 
+// What files of weights of other libraries begin with; "" for others.
+std::string other_format(std::string_view bytes) {
+  const bool zip = bytes.starts_with("PK\x03\x04");
+  const bool pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+  if (!zip && !pickle) return "";
+  return std::string("this is no safetensors file, but a ") +
+         (zip ? "zip, as torch.save and numpy.savez write"
+              : "pickle, as old torch.save and joblib write") +
+         "; convert tensors of PyTorch: safetensors.torch.save_file(torch.load(\"IN\", "
+         "weights_only=True), \"OUT.safetensors\")";
+}
+
 // The JSON text of the header, after the checks that need no parser.
 std::string_view header_text(std::string_view bytes, uint64_t file_size, const std::string& where) {
   if (file_size < 8 || bytes.size() < 8)
@@ -149,7 +161,10 @@ std::string_view header_text(std::string_view bytes, uint64_t file_size, const s
     bad(where, file_size,
         "the file ends here, within its header of " + std::to_string(n) +
             " bytes: it is truncated; get it again");
-  if (n > kMaxHeaderBytes || n > left || n > bytes.size() - 8)
+  const bool too_large = n > kMaxHeaderBytes || n > left || n > bytes.size() - 8;
+  if (const std::string other = other_format(bytes); too_large && !other.empty())
+    bad(where, 0, other);
+  if (too_large)
     bad(where, 0,
         "the header's size is " + std::to_string(n) + ", expected at most the " +
             std::to_string(left) + " bytes that follow and 100000000; is this a safetensors file?");

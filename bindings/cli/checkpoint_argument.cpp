@@ -6,6 +6,11 @@ namespace plait::cli {
 
 std::string checkpoint_of(const FileArguments& file, const std::string& given) {
   std::error_code ignored;
+  // "best" is that of the run, where there is no such path.
+  const std::string of_run = file.given + "/ckpt/" + given;
+  if (!given.empty() && !std::filesystem::exists(given, ignored) &&
+      given.find('/') == std::string::npos && std::filesystem::exists(of_run, ignored))
+    return of_run;
   if (!given.empty()) return given;
   const bool has_weights = std::filesystem::is_directory(file.given + "/ckpt", ignored) ||
                            std::filesystem::exists(file.given + "/MANIFEST.json", ignored);

@@ -302,7 +302,8 @@ Imported import_model(FileSystem& files, const Format& format, const std::string
   if (!files.is_folder(folder))
     fail_not_found(
         "[format] '" + folder +
-        "' is no folder; give one of this machine with the files of a model: none is downloaded");
+        "' is not a folder here. Plait does not download models: fetch it first, then give its "
+        "folder");
   if (files.exists(out) || files.is_link(out))
     fail_invalid("[format] '" + out + "' exists; remove it, or choose another name");
   Description made = format.read(folder);

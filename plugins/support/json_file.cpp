@@ -23,7 +23,7 @@ nlohmann::json parse_json(const SourceFile& file, std::span<const uint8_t> bytes
   } catch (const json::parse_error& e) {
     // The library counts bytes from one.
     file.bad(e.byte > 0 ? e.byte - 1 : 0,
-             "it is no JSON there: " + what_of(e) + "; is the file complete?");
+             "not valid JSON: " + what_of(e) + "; is the file complete?");
   } catch (const json::out_of_range& e) {
     file.bad(0, "a number is out of range: " + what_of(e));
   }

@@ -139,6 +139,17 @@ class Export(RankCase):
         self.fails(2, ["check", "t.toml", 'model.load_names=["a*=b", "c"]'], "the rule 'a*=b' has a '*' on one side only",
                    "the rule 'c' has no '='")
 
+    def test_files_of_other_kinds(self):
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "-q", "run.steps=2", "evaluate.every=1", "checkpoint.every=1", "checkpoint.best=loss")
+        self.fails(2, ["export", "r", "x.pt"], "'x.pt': weights are written as safetensors only; name NAME.safetensors")
+        self.assertFalse((self.folder / "x.pt").exists())
+        for name, first, kind in (("zip.pt", b"PK\x03\x04" + bytes(40), "a zip, as torch.save"),
+                                  ("old.pt", b"\x80\x02\x8a\x0a" + b"l" * 40, "a pickle, as old torch.save")):
+            (self.folder / name).write_bytes(first)
+            self.fails(1, ["run", "t.toml", "model.load=" + name, "run.steps=1"], "this is no safetensors file, but " + kind,
+                       "safetensors.torch.save_file(torch.load(")
+        self.expect(0, "eval", "r", "--checkpoint", "best")  # that of the run
+
     def test_faults(self):
         self.train("one", steps=1)
         self.expect(0, "export", "one", "out")

@@ -27,7 +27,7 @@ class Import(Case):
 
     def test_there_and_back(self):
         done = self.imported("llama")
-        self.assertIn("21 parameters", done.out)
+        self.assertIn("21 tensors, ", done.out)
         self.assertIn("plait check llama/experiment.toml", done.out)
         self.assertEqual(sorted(p.name for p in (self.folder / "llama").iterdir()),
                          ["config.json", "experiment.toml", "weights.map.json"])
@@ -196,7 +196,7 @@ class Import(Case):
         for code, words, *says in (
                 (2, ["import", "gguf", HF / "llama", "x"], "unknown format 'gguf'", "hf"),
                 (2, ["generate", HF / "llama", "--ids", "1"], "llama NEW_FOLDER", "import hf"),
-                (2, ["import", "hf", "nowhere", "x"], "'nowhere' is no folder", "none is downloaded"),
+                (2, ["import", "hf", "nowhere", "x"], "'nowhere' is not a folder here", "does not download models"),
                 (2, ["export", "hf", "nowhere", "x"], "'nowhere' does not exist", "run directory"),
                 (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists"),
                 (2, ["import", "hf", HF / "llama", "x", "--option", "lik=y"], "--option lik: ",
@@ -211,6 +211,15 @@ class Import(Case):
             with self.subTest(words=words):
                 self.fails(code, words, *says)
                 self.assertFalse((self.folder / "x").exists())
+
+    def test_an_activation_that_gated_blocks_lack(self):
+        shutil.copytree(HF / "llama", self.folder / "theirs")
+        config = json.loads((HF / "llama/config.json").read_text())
+        self.write("theirs/config.json", json.dumps({**config, "hidden_act": "relu"}))
+        self.fails(3, ["import", "hf", "theirs", "x"], "key 'hidden_act': 'relu' is not supported in a gated MLP, which llama has; "
+                   "supported are silu, swish, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast")
+        self.write("theirs/config.json", json.dumps({**config, "hidden_act": "mish"}))
+        self.fails(3, ["import", "hf", "theirs", "x"], "'mish' is not known; known are silu")
 
     def test_weights_that_moved(self):
         """The weights are read where they are: a folder that has gone is named, with what to do."""

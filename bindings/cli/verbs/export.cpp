@@ -10,6 +10,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
 namespace {
@@ -43,9 +44,23 @@ std::string experiment_of(const std::string& checkpoint) {
                      "', which tells its model; give the experiment with --experiment FILE");
 }
 
+// A name of a file of another kind would become a folder.
+void check_kind(const std::string& out) {
+  const std::string kind = fs::path(out).extension().string();
+  std::error_code ignored;
+  for (const char* other :
+       {".pt", ".pth", ".bin", ".ckpt", ".npz", ".npy", ".gguf", ".onnx", ".h5"})
+    if (kind == other && !fs::is_directory(out, ignored))
+      throw CliError(kUsage, "[export] '" + out +
+                                 "': weights are written as safetensors only; name "
+                                 "NAME.safetensors, which safetensors.torch.load_file() reads, or "
+                                 "a folder");
+}
+
 int export_weights(Context& context, const ExportArguments& arguments) {
   const bool format = arguments.places.size() == 3;
   const std::string& checkpoint = arguments.places[format ? 1 : 0];
+  check_kind(arguments.places.back());
   if (!format && !(arguments.options.empty() && arguments.experiment.empty()))
     throw CliError(kUsage,
                    "[export] --option and --experiment belong to a format: "
@@ -67,9 +82,9 @@ int export_weights(Context& context, const ExportArguments& arguments) {
   }));
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
-  context.terminal.line(
-      strf("%llu tensors of step %lld, ", done.value("tensors", 0ULL), done.value("step", 0LL)) +
-      joined(done.value("dtypes", std::vector<std::string>()), " and "));
+  context.terminal.line(counted(done.value("tensors", 0LL), "tensor") +
+                        strf(" of step %lld, ", done.value("step", 0LL)) +
+                        joined(done.value("dtypes", std::vector<std::string>()), " and "));
   return kOk;
 }
 

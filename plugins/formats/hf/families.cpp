@@ -261,6 +261,14 @@ std::string mlp_of(std::string_view activation, bool gated) {
   return "";
 }
 
+std::string activation_names(bool gated) {
+  std::string all;
+  for (const Activation& a : kActivations)
+    if (!(gated ? a.gated : a.plain).empty())
+      all += (all.empty() ? "" : ", ") + std::string(a.theirs);
+  return all;
+}
+
 std::string activation_of(std::string_view mlp, std::string_view usual) {
   if (mlp == mlp_of(usual, true) || mlp == mlp_of(usual, false)) return std::string(usual);
   for (const Activation& a : kActivations)

@@ -84,7 +84,19 @@ void check_experts(const hf::Folder& from, const hf::Model& model, const std::st
                "as save_pretrained writes them; load the model with the library and save it so");
 }
 
+// An adapter alone has no config.json.
+void refuse_adapter(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::exists(fs::path(folder) / "config.json", ignored) &&
+      fs::exists(fs::path(folder) / "adapter_config.json", ignored))
+    fail(PLAIT_ERR_CONFIG, "[format.hf] folder '" + folder +
+                               "' has an adapter of the library PEFT (adapter_config.json), and no "
+                               "model; import its base first, then: plait import peft " +
+                               folder + " OUT --option base=BASE");
+}
+
 void read(const Options&, const std::string& folder, const FormatOutput& out) {
+  refuse_adapter(folder);
   const hf::Folder from(folder);
   const support::SourceFile file{"format.hf", "folder",
                                  (fs::path(folder) / "config.json").string()};

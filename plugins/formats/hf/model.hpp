@@ -112,6 +112,7 @@ std::string family_names();                        // "gpt2, llama, ..."
 
 // decoder_block's `mlp` for an activation of the library; "" if it has none. And the reverse.
 std::string mlp_of(std::string_view activation, bool gated);
+std::string activation_names(bool gated);  // "silu, gelu, ...", those that mlp_of() knows
 std::string activation_of(std::string_view mlp, std::string_view usual);
 
 // Why a family cannot describe a model: "heads ..."; "" if it can.

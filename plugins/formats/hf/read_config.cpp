@@ -111,7 +111,12 @@ class ConfigReader {
     m_.eps = positive(c_[k.eps], f_->eps);
     const JsonPlace activation = c_[k.activation];
     m_.mlp = mlp_of(activation.text(f_->activation), f_->gated);
-    if (m_.mlp.empty()) activation.unknown("silu, gelu, gelu_new, gelu_pytorch_tanh, relu");
+    const std::string known = activation_names(f_->gated);
+    if (m_.mlp.empty() && f_->gated && !mlp_of(activation.text(f_->activation), false).empty())
+      activation.bad("'" + activation.text(f_->activation) + "' is not supported in a gated MLP, " +
+                         "which " + std::string(f_->type) + " has; supported are " + known,
+                     PLAIT_ERR_UNIMPLEMENTED);
+    if (m_.mlp.empty()) activation.unknown(known);
     m_.qkv_bias = bias(f_->qkv_bias, "attention_bias");
     m_.out_bias = bias(f_->out_bias, "attention_bias");
     m_.mlp_bias = bias(f_->mlp_bias, "mlp_bias");

@@ -69,6 +69,9 @@ TEST_CASE("safetensors refuses headers that are not exactly right") {
                "offset 10: the file ends here, within its header of 1000 bytes: it is truncated"));
   CHECK(contains(error(little(1000, 8) + "xy"),
                  "the header's size is 1000, expected at most the 2 bytes that follow"));
+  CHECK(contains(error("PK\x03\x04" + std::string(20, 'x')),
+                 "offset 0: this is no safetensors file, but a zip, as torch.save"));
+  CHECK(contains(error("\x80\x04" + std::string(20, 'x')), "but a pickle, as old torch.save"));
   CHECK(contains(error(little(UINT64_MAX, 8) + "{}"), "18446744073709551615"));
   CHECK(contains(error(file("", "")), "does not begin with '{'"));
   CHECK(contains(error(file(" {}", "")), "does not begin with '{'"));

@@ -312,7 +312,7 @@ TEST_CASE("what is wrong in a folder of an adapter is said with file, key and wh
        }),
        "q_proj.lora_B.weight' has the shape (2, 64), expected (64, 2) for the base"},
       {[](const fs::path& adapter) { write(adapter / "adapter_config.json", "{\"r\": "); },
-       "it is no JSON there"},
+       "not valid JSON"},
       {[](const fs::path& adapter) { fs::resize_file(adapter / "adapter_model.safetensors", 100); },
        "adapter_model.safetensors"},
       {[](const fs::path& adapter) {

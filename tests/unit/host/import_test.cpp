@@ -337,7 +337,7 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
   CHECK(refusal(scratch / "empty").find("neither model.safetensors nor") != std::string::npos);
   fs::copy(folder_of("llama"), scratch / "broken");
   write(scratch / "broken/config.json", "{\"model_type\": ");
-  CHECK(refusal(scratch / "broken").find("it is no JSON there") != std::string::npos);
+  CHECK(refusal(scratch / "broken").find("not valid JSON") != std::string::npos);
   fs::resize_file(scratch / "broken/config.json", (256u << 20) + 1);
   CHECK(refusal(scratch / "broken").find("config.json': it has 268435457 bytes") !=
         std::string::npos);

@@ -155,7 +155,7 @@ TEST_CASE("a tokenizer.json that is wrong: which key, what is there, what was ex
     std::string content, text;
     uint32_t code = PLAIT_ERR_DATA;
   } table[] = {
-      {"{\"model\": ", "offset 10: it is no JSON there: parse error at line 1"},
+      {"{\"model\": ", "offset 10: not valid JSON: parse error at line 1"},
       {"[]", "found array, expected an object"},
       {R"({"model": {"vocab": []}})", "key 'model.vocab': there is no token"},
       {R"({"a": 1})", "this is no tokenizer.json, which has a model"},
