@@ -215,9 +215,8 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
     }
   }
   if (reasons.empty()) return nullptr;
-  fail_data("[checkpoint] no checkpoint in " + folder +
-            " is intact; restore one from a backup, or start a new run:\n  " +
-            join(reasons, "\n  "));
+  fail_data("[checkpoint] no checkpoint in " + folder + " is intact:\n  " + join(reasons, "\n  ") +
+            "\nrestore one from a backup, or start a new run");
 }
 
 bool is_hint(FileSystem& files, const std::string& path) {

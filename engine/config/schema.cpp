@@ -106,7 +106,8 @@ constexpr Key<TopologyConfig> kTopology[] = {
                     "0: never"),
         0)),
     key<&TopologyConfig::chunk_rows>(
-        count("chunk_rows", "256", 1, "rows", "of a chunk at least: each reads the whole weight")),
+        count("chunk_rows", "256", 1, "rows",
+              "minimum rows per chunk; each chunk reads the whole weight once")),
     key<&TopologyConfig::recompute>(choice_option(
         "recompute", "\"cheap\"", "cheap|none|layer|stage|budget",
         "activation checkpointing: inputs of large products behind norms, activations and rope; "
@@ -265,9 +266,9 @@ constexpr Key<EvaluateConfig> kEvaluate[] = {
 constexpr Key<EvaluateConfig> kEarlyStop[] = {
     key<&EvaluateConfig::stop_metric>(text_option(
         "metric", "\"\"", "metric of the evaluation to watch; empty: no early stopping")),
-    key<&EvaluateConfig::patience>(
-        count("patience", "0", 0, "evaluations",
-              "evaluations in a row without improvement after which the run stops; 0: as 1")),
+    key<&EvaluateConfig::patience>(count(
+        "patience", "0", 0, "evaluations",
+        "evaluations in a row without improvement after which the run stops; 0 is the same as 1")),
     key<&EvaluateConfig::min_delta>(at_least(
         real_option("min_delta", "0.0", "smallest change that counts as an improvement"), 0)),
 };

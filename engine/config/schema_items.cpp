@@ -237,9 +237,10 @@ constexpr Key<ModelConfig> kModel[] = {
         kResult),
     key<&ModelConfig::adapter_field>(
         text_option("adapter_field", "\"\"",
-                    "integer data field () with the number of the adapter that a sample takes, in "
-                    "the order of their names, which entries may share; -1: none; empty: every "
-                    "sample takes all adapters, each reading what those before it made"),
+                    "name of an integer data field with one number per sample: the adapter that it "
+                    "takes, counted from 0 in the order of the entries (entries of one name are "
+                    "one adapter); -1: none; empty: every sample takes all adapters, each reading "
+                    "what the ones before it made"),
         kResult),
 };
 

@@ -47,8 +47,8 @@ class AdapterRule {
     const std::string what = "adapter '" + adapter_.name + "' (" + adapter_.path + ")";
     if (!item_.merge)
       return what + ": method '" + item_.name +
-             "' cannot be merged: what it adds is no change of a weight or a bias, so the model "
-             "without it cannot compute the same";
+             "' cannot be merged: it has no rule that writes what it learned into weights and "
+             "biases; keep it as an adapter";
     if (!target_.weight)
       return what + " changes what layer '" + known_.name + "' makes, not a weight";
     const plait_shape of_weight = shape(weight), of_bias = shape(bias);

@@ -353,7 +353,7 @@ void Trainer::not_saved(const SavedCheckpoint& s, bool continues) {
   const std::string text = s.error->full_text();
   c_.log.warn(text + (continues
                           ? "\nThe run continues without this checkpoint; " + next_save(s.step)
-                          : "\nThis checkpoint is missing"));
+                          : strf("\nstep %lld has no checkpoint", static_cast<long long>(s.step))));
   if (c_.run_files)
     c_.run_files->metrics().event("checkpoint_failed", s.step, unix_seconds(), {}, "error", text);
 }

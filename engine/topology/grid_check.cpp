@@ -38,15 +38,25 @@ bool fits(const GridRequest& d, const GridSizes& s) {
   return d.global <= 0 || d.global % s.data == 0;
 }
 
+// Why more replicas are not what to use; "" if they could be.
+std::string why_not_replicas(const GridRequest& d) {
+  const int64_t others = d.sizes.pipeline * d.sizes.tensor;
+  if (d.world % others != 0 || d.global <= 0 || d.global % (d.world / others) == 0) return "";
+  return "data = " + number(d.world / others) +
+         " does not divide batch.global = " + number(d.global) + "; ";
+}
+
 void check_world(const GridRequest& d, std::vector<TopologyError>& errors) {
   const int64_t product = d.sizes.pipeline * d.sizes.data * d.sizes.tensor;
   if (d.world <= 0 || product == d.world) return;
   const std::optional<GridSizes> other = nearest_sizes(d);
+  const std::string why = why_not_replicas(d);
   errors.push_back({"topology",
                     text(d.sizes) + " make " + ranks(product) + ", but " + number(d.world) +
                         (d.world == 1 ? " was started" : " were started"),
-                    (other ? "use " + text(*other) + ", or start " : "start ") + ranks(product) +
-                        (d.world % (d.sizes.pipeline * d.sizes.tensor) == 0
+                    why + (other ? "use " + text(*other) + ", or start " : "start ") +
+                        ranks(product) +
+                        (why.empty() && d.world % (d.sizes.pipeline * d.sizes.tensor) == 0
                              ? "; with topology.data=0 the ranks decide"
                              : "")});
 }

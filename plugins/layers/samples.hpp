@@ -50,8 +50,8 @@ inline Value labels(const Builder& b, Value logits, Value label) {
   const std::vector<int64_t> wanted(x.dims.begin(), x.dims.end() - 1);
   if (!l.is_integer())
     refuse(b, "the labels are " + l.typed_text() +
-                  ", expected integers (u8, i32, i64); for data from a csv file set target_type = "
-                  "\"i32\"");
+                  ", expected integers (u8, i32, i64); of a csv file set target_type = \"i32\", an "
+                  "array save as integers");
   if (l.dims == wanted) return label;
   std::vector<int64_t> column = wanted;
   column.push_back(1);

@@ -169,7 +169,7 @@ class Merge(RankCase):
         self.write("narrow.toml", TINY + BOTTLENECK)
         self.expect(0, "run", "narrow.toml", "--run-dir", "narrow", "-q", "run.steps=1")
         self.fails(2, ("merge", "narrow", "--to", "alone"), "adapter 'narrow' (model.adapters[0])",
-                   "method 'bottleneck' cannot be merged: what it adds is no change of a weight")
+                   "method 'bottleneck' cannot be merged: it has no rule that writes")
         self.assertFalse((self.folder / "alone").exists())
         self.assertFalse(list(self.folder.glob(".alone*")))
 

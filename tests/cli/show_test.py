@@ -97,6 +97,8 @@ type = "bytes"
 
     def test_samples_without_tokens(self):
         self.write("t.toml", TINY)
+        self.assertIn("shown is [data.train]; --dataset NAME shows another", self.show("t.toml", "--count", 1).out)
+        self.fails(2, ["data", "show", "t.toml", "--samples", 1], "--count N shows N samples, --figures-of N")
         out = self.show("t.toml", "--dataset", "eval", "--count", 1).out
         self.assertRegex(out, r"100 samples of synthetic, \w+ f32 \[8\], \w+ i32 \[\]\n")
         self.assertRegex(out, r"\nsample 0\n  \w+( -?\d\S*){8}\n")
@@ -132,10 +134,10 @@ type = "bytes"
             file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1100, 256, 256))  # of 64 KiB each
             file.truncate(16 + 1100 * 256 * 256)
         few = ["t-images-idx3-ubyte", "--count", 1, "--width", 1]
-        self.assertIn("  of 550 samples at even distances (--samples N for more):\n", self.show(*few).out)
-        self.assertIn("  of 10 samples at even distances:\n", self.show(*few, "--samples", 10).out)
+        self.assertIn("  figures from 550 evenly spaced samples (--figures-of N for more):\n", self.show(*few).out)
+        self.assertIn("  figures from 10 evenly spaced samples:\n", self.show(*few, "--figures-of", 10).out)
         self.write("t.toml", TINY)
-        statistics, = (record for record in self.show("t.toml", "--json", "--samples", 60).records if "statistics" in record)
+        statistics, = (record for record in self.show("t.toml", "--json", "--figures-of", 60).records if "statistics" in record)
         self.assertEqual(statistics["samples_read"], 50)  # every fourth of 200
         statistics, = (record for record in self.show("t.toml", "--json").records if "statistics" in record)
         self.assertEqual(statistics["samples_read"], 200)

@@ -118,6 +118,9 @@ class Verbs(Case):
         given = self.expect(0, "bind", "t.toml", "--given", "--json").records
         self.assertTrue(given and all(record["origin"] != "default" for record in given))
 
+    def test_extends_is_a_key(self):
+        self.assertIn('`extends = ["base.toml"]`, above all tables', self.expect(0, "keys", "extends").out)
+
     def test_extends(self):
         self.write("base.toml", TINY)
         self.write("own.toml", 'extends = ["base.toml"]\n[run]\nsteps = 7\n[optimizer]\ntype = "sgd"\nmomentum = 0.5\n')

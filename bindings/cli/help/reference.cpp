@@ -43,8 +43,8 @@ std::string table_section(const Json& table) {
     text += ".";
   }
   if (table.contains("kind") && !table.contains("named_by"))
-    text +=
-        " The options of the " + kind_word(table.at("kind")) + " that `type` names stand beside.";
+    text += " The options of the " + kind_word(table.at("kind")) +
+            " that `type` names go in the same table.";
   return text + "\n\n" + rows_of(table.at("keys"));
 }
 
@@ -66,9 +66,12 @@ table, a key or an item, `plait bind FILE` an experiment with every key, and `pl
 `[table]` is written once, `[[table]]` once for each element of a list. NAME and FIELD are names of your own. Behind an
 experiment, `table.key=value` and `list[0].key=value` override values.
 
-`extends = ["base.toml"]`, above all tables, begins with the values of other experiments, named relative to the file: tables are
-merged, lists and items of another `type` replaced, and the file's own values count most.
+)";
 
+constexpr char kExtends[] =
+    R"(`extends = ["base.toml"]`, above all tables, begins with the values of other experiments, named relative to the file: tables are
+merged, lists and items of another `type` replaced, and the file's own values count most. A relative path is looked up beside
+the file that gives it, then beside the file that extends it.
 )";
 
 }  // namespace
@@ -91,9 +94,12 @@ std::string meaning_of(const Json& key) {
   return key.value("expected", "") + "; " + key.value("help", "");
 }
 
+const char* about_extends() { return kExtends; }
+
 std::string reference_page(const Declarations& declarations) {
   std::string text = kHead;
-  text += "## Tables\n\n";
+  text += kExtends;
+  text += "\n## Tables\n\n";
   for (const Json& table : declarations.tables()) text += table_section(table);
   std::vector<std::string> kinds;  // those of tables first, in their order
   const auto note = [&](const Json& of) {

@@ -14,6 +14,9 @@ std::string key_text(const Json& key);
 // "integer >= 0, in steps; length of the run".
 std::string meaning_of(const Json& key);
 
+// What the key `extends` is, which is above all tables.
+const char* about_extends();
+
 // All tables of an experiment, then all items by kind, as Markdown.
 std::string reference_page(const Declarations& declarations);
 

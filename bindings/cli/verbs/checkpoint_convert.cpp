@@ -6,6 +6,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/terminal/bar.hpp"
 
 namespace plait::cli {
@@ -35,9 +36,9 @@ int convert(Context& context, const ConvertArguments& arguments) {
   bar.clear();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
-  context.terminal.line(strf("%llu tensors of step %lld, %s", done.value("tensors", 0ULL),
-                             done.value("step", 0LL),
-                             bytes_text(done.value("bytes", 0.0)).c_str()));
+  context.terminal.line(
+      strf("%s of step %lld, %s", counted(done.value("tensors", 0LL), "tensor").c_str(),
+           done.value("step", 0LL), bytes_text(done.value("bytes", 0.0)).c_str()));
   return kOk;
 }
 

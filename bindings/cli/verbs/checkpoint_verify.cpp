@@ -8,6 +8,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/terminal/bar.hpp"
 
@@ -33,8 +34,9 @@ class Verify {
     context_.terminal.record({{"event", "done"}, {"intact", intact_}, {"damaged", damaged_}});
     if (damaged_ == 0 && newer_) std::rethrow_exception(newer_);
     if (damaged_ == 0) return kOk;
-    throw CliError(kFailed, strf("[checkpoint] %d of %d checkpoints %s damaged", damaged_,
-                                 intact_ + damaged_, damaged_ == 1 ? "is" : "are"));
+    throw CliError(kFailed, strf("[checkpoint] %d of %s %s damaged", damaged_,
+                                 counted(intact_ + damaged_, "checkpoint").c_str(),
+                                 damaged_ == 1 ? "is" : "are"));
   }
 
  private:

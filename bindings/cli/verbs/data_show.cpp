@@ -268,6 +268,9 @@ class Show {
                              record["options"].value("type", std::string()) + lines[name]);
       datasets_.push_back(std::move(record));
     }
+    if (datasets_.size() > 1)
+      context_.terminal.line("shown is [data." + arguments_.dataset +
+                             "]; --dataset NAME shows another");
   }
 
   // Of a dataset with a tokenizer, of token files, or of the first part of a blend.
@@ -320,9 +323,9 @@ class Show {
                    read = (n + step - 1) / step;
     Json all = Json::object();
     if (step > 1)
-      context_.terminal.line(
-          strf("  of %llu samples at even distances%s:", static_cast<unsigned long long>(read),
-               arguments_.samples > 0 ? "" : " (--samples N for more)"));
+      context_.terminal.line(strf(
+          "  figures from %llu evenly spaced samples%s:", static_cast<unsigned long long>(read),
+          arguments_.samples > 0 ? "" : " (--figures-of N for more)"));
     for (uint32_t f = 0; f < fields.size(); ++f) {
       FieldStatistics field(fields[f]);
       std::vector<char> one(fields[f].at("bytes").get<size_t>());
@@ -453,7 +456,7 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
   verb->add_option("--count", a->count, "how many; default: 3")->check(CLI::Range(1, 1 << 30));
   verb->add_option("--width", a->width, "numbers of a line at most; default: 64");
   verb->add_option(
-          "--samples", a->samples,
+          "--figures-of", a->samples,
           "samples that the figures are of, at most; default: what has 64 MiB, from 100 to "
           "100000")
       ->type_name("N")

@@ -109,6 +109,11 @@ int keys(Context& context, const KeysArguments& arguments) {
   }
   for (const Json& item : all.items()) names.push_back(item.at("name"));
   for (const std::string& word : arguments.words) {
+    if (word == "extends") {  // no value of an experiment: it is gone when a file was read
+      context.terminal.record({{"key", word}, {"help", about_extends()}});
+      if (context.terminal.human()) context.terminal.raw(about_extends());
+      continue;
+    }
     if (show_keys_of(context, all, word)) continue;
     const std::string near = nearest(word, names);
     throw CliError(kUsage, "[cli] there is no key, table or item '" + word + "'" +

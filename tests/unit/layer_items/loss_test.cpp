@@ -102,9 +102,8 @@ TEST_CASE("losses name both shapes, the type of labels, and the way out") {
   CHECK(error_of([&] {
           bench.loss("cross_entropy", {}, {Tensor({2, 10}, {0}), Tensor({2}, {1})});
         }) ==
-        "[model.it] the labels are f32 (2), expected integers (u8, i32, i64); for data from a csv "
-        "file set target_type = "
-        "\"i32\"");
+        "[model.it] the labels are f32 (2), expected integers (u8, i32, i64); of a csv file "
+        "set target_type = \"i32\", an array save as integers");
   CHECK(error_of([&] {
           bench.loss("cross_entropy", {}, {Tensor({2}, {0}), Tensor({2}, {1}, PLAIT_U8)});
         }).find("expected logits") != std::string::npos);

@@ -55,6 +55,11 @@ TEST_CASE("grid check: a world that is not the product") {
         "use "
         "pipeline = 1, data = 1, tensor = 1, or start 2 ranks; with topology.data=0 the ranks "
         "decide");
+  GridRequest batch = request({1, 1, 1}, 3);
+  batch.global = 64;
+  CHECK(text(check_grid(batch))
+            .find("data = 3 does not divide batch.global = 64; use pipeline = "
+                  "3, data = 1") != std::string::npos);
   // The suggestion satisfies the other rules: data = 4 does not divide 6 samples, two stages need
   // two layers.
   GridRequest narrow = request({1, 1, 2}, 8, 1);
