@@ -157,14 +157,13 @@ std::string_view header_text(std::string_view bytes, uint64_t file_size, const s
   uint64_t n = 0;
   for (size_t i = 8; i-- > 0;) n = n << 8 | static_cast<uint8_t>(bytes[i]);
   const uint64_t left = file_size - 8;
+  if (const std::string other = other_format(bytes); n > left && !other.empty())
+    bad(where, 0, other);
   if (n <= kMaxHeaderBytes && n > left && (bytes.size() == 8 || bytes[8] == '{'))
     bad(where, file_size,
         "the file ends here, within its header of " + std::to_string(n) +
             " bytes: it is truncated; get it again");
-  const bool too_large = n > kMaxHeaderBytes || n > left || n > bytes.size() - 8;
-  if (const std::string other = other_format(bytes); too_large && !other.empty())
-    bad(where, 0, other);
-  if (too_large)
+  if (n > kMaxHeaderBytes || n > left || n > bytes.size() - 8)
     bad(where, 0,
         "the header's size is " + std::to_string(n) + ", expected at most the " +
             std::to_string(left) + " bytes that follow and 100000000; is this a safetensors file?");

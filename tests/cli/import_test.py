@@ -43,7 +43,7 @@ class Import(Case):
     def test_experts_there_and_back(self):
         """Each is a tensor of the files, and a slice of a parameter here."""
         done = self.imported("olmoe")
-        self.assertIn("27 parameters", done.out)
+        self.assertIn("27 tensors, ", done.out)
         places = json.loads((self.folder / "olmoe/weights.map.json").read_text())["parameters"]
         self.assertEqual(places["h1.mlp.down.weight"],
                          {"tensors": [f"model.layers.1.mlp.experts.{i}.down_proj.weight" for i in range(4)]})

@@ -32,7 +32,8 @@ std::string how_to_train(const Engine& engine, const std::string& file) {
   if (at == values.end() || !at->at("value").is_string()) return generic;
   const auto path = at->at("value").get<std::string>();
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return "plait run " + word;
+  const bool found = std::filesystem::path(path).has_parent_path();  // else it is as written
+  if (found && std::filesystem::exists(path, ignored)) return "plait run " + word;
   return "write the data '" + path + "', which " + at->at("origin").get<std::string>() +
          " names and which is not there, or name yours in [data.train] of " + word +
          "; then: plait check " + word;
