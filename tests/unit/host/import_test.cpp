@@ -322,7 +322,7 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
     CHECK(found.find(one.says) != std::string::npos);
   }
   const host::TempFolder scratch;
-  CHECK(refusal(scratch / "none").find("is no folder") != std::string::npos);
+  CHECK(refusal(scratch / "none").find("is not a folder here") != std::string::npos);
   fs::copy(folder_of("mixtral"), scratch / "expert");
   json index = json::parse(content(scratch / "expert/model.safetensors.index.json"));
   index.at("weight_map").erase("model.layers.1.block_sparse_moe.experts.2.w3.weight");
