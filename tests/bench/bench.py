@@ -15,6 +15,7 @@ import measure_comm
 import measure_fixed
 import measure_generate
 import measure_language
+import measure_observe
 import measure_parallel
 import measure_planning
 import measure_saving
@@ -40,6 +41,10 @@ FIGURES = {
     "comm": measure_comm.comm,
     "parallel": measure_parallel.parallel,
     "saving": measure_saving.saving,
+    "first": measure_observe.first,
+    "observing": measure_observe.observing,
+    "large-data": measure_observe.large_data,
+    "listing": measure_observe.listing,
     "planning": measure_planning.planning,
     "every-rank": measure_planning.every_rank,
     "transient": measure_planning.transient,

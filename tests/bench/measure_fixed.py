@@ -61,13 +61,13 @@ def memory(bench):
 
 
 def allocations(bench):
-    cases = [("neuron_mlp", threads, files) for threads in (1, 2) for files in ("none", "files")]
+    cases = [("neuron_mlp", threads, files) for threads in (1, 2) for files in ("none", "files", "observed")]
     for name, threads, files in [*cases, ("wide_mlp", 2, "none")]:
         steps = 500 if name == "neuron_mlp" else 10
         command = [bench.program("allocations"), bench.experiment(name), "--data", bench.data, "--steps", steps]
         (seen,) = bench.once([*command, "--mode", files, f"run.threads={threads}", "checkpoint.at_end=false"])
         label = f"allocations in {seen['steps']} steps of {name}, {threads} thread" + ("s" if threads > 1 else "")
-        label += ", writing files" if files == "files" else ""
+        label += {"files": ", writing files", "observed": ", writing files and the bar"}.get(files, "")
         bench.details[label] = seen
         bench.at_most(label, seen["allocations"] + seen["frees"] + seen["mmaps"], "calls", 0, "page faults", seen["page_faults"])
 

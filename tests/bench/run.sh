@@ -3,7 +3,7 @@
 #   run.sh [--quick] [--no-peers] [--only NAME]... [--against TREE] [--list]
 # --quick     shorter and fewer rounds
 # --no-peers  without PyTorch (nothing is installed then); the other peers need nothing
-# --only      neuron, wide, accuracy, memory, allocations, startup, language, language-start, language-ranks, adapters, nf4-loss, tokenizing, generation, comm, parallel, saving, planning, every-rank, transient, initial, against; repeatable
+# --only      neuron, busy, wide, accuracy, memory, allocations, startup, language, language-start, language-ranks, adapters, nf4-loss, tokenizing, generation, comm, parallel, saving, first, observing, large-data, listing, planning, every-rank, transient, initial, against; repeatable
 # --against   another checkout of this project with a release build, for instance of an older commit: compares both
 # PLAIT_BENCH_BUILD names another build folder than build/release, PLAIT_DATA a folder with MNIST, PLAIT_BENCH_VENV where
 # PyTorch is or goes. The results lie in <build>/bench.json afterwards.

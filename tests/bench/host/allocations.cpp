@@ -1,8 +1,8 @@
 // Counts the allocations of all steps after the first, in all threads: malloc and its family
 // (operator new uses them) and mmap, which this program defines in front of glibc's. Runs with
-// files (--mode files: metrics are written, through plait_session_run) or without (a loop of
-// plait_session_step), or generates (--mode tokens). Prints one JSON line; the first callers go to
-// stderr.
+// files (--mode files: metrics are written, through plait_session_run; --mode observed: with the bar
+// on a terminal besides) or without (a loop of plait_session_step), or generates (--mode tokens).
+// Prints one JSON line; the first callers go to stderr.
 #include <execinfo.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -10,10 +10,12 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 
 #include <plait/generate.hpp>
 
 #include "common.hpp"
+#include "pseudo_terminal.hpp"
 
 namespace {
 
@@ -88,12 +90,15 @@ struct Watch {
   }
 };
 
-void with_files(const plait::Plan& plan, int steps, Watch& watch) {
+void with_files(const plait::Plan& plan, int steps, Watch& watch, bool bar) {
   char folder[] = "/tmp/plait_bench_XXXXXX";
   if (!mkdtemp(folder)) throw std::runtime_error("[bench] no folder can be made in /tmp");
   {
+    std::optional<bench::PseudoTerminal> terminal;
+    if (bar) terminal.emplace(STDERR_FILENO);
     plait::SessionSettings settings;
     settings.run_dir = std::string(folder) + "/run";
+    settings.progress = bar;
     settings.on_step = [&](const plait_step_result& r) {
       if (r.step == 1) watch.arm();
       if (r.step == steps) watch.disarm();
@@ -142,12 +147,14 @@ int main(int count, char** values) {
     Watch watch;
     if (a.mode == "tokens")
       tokens(plan, a.steps, watch);
+    else if (a.mode == "files" || a.mode == "observed")
+      with_files(plan, a.steps, watch, a.mode == "observed");
     else
-      a.mode == "files" ? with_files(plan, a.steps, watch) : without_files(plan, a.steps, watch);
+      without_files(plan, a.steps, watch);
     std::printf(R"({"files": %s, "steps": %d, "allocations": %ld, "frees": %ld, )"
                 R"("mmaps": %ld, "page_faults": %ld})",
-                a.mode == "files" ? "true" : "false", a.steps - 1, allocations.load(), frees.load(),
-                maps.load(), watch.faults);
+                a.mode == "files" || a.mode == "observed" ? "true" : "false", a.steps - 1,
+                allocations.load(), frees.load(), maps.load(), watch.faults);
     std::putchar('\n');
     for (int i = 0; i < std::min<long>(kKept, allocations + maps); ++i) {
       std::fprintf(stderr, "[bench] allocation %d in a step:\n", i + 1);
