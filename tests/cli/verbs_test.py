@@ -107,6 +107,22 @@ class Verbs(Case):
         rate = self.expect(0, "bind", "long.toml", "--json").records[0]["values"]["optimizer.learning_rate"]
         self.assertEqual((rate["key"], rate["value"]), ("model.optimizer.learning_rate", 0.01))
 
+    def test_bind_prints_every_declared_key(self):
+        self.write("t.toml", TINY + '[tokenizer]\ntype = "bytes"\n')
+        found, header = {}, ""
+        for line in self.expect(0, "bind", "t.toml").out.splitlines():
+            line = re.sub(r"^(# ?)+", "", line)  # what the file lacks stands there as a comment
+            if table := re.fullmatch(r"\[\[?([\w.]+)\]\]?", line):
+                header = table[1]
+            elif key := re.match(r"(\w+) = ", line):
+                found.setdefault(header, set()).add(key[1])
+        tables = self.expect(0, "keys", "--json").records
+        self.assertGreater(len(tables), 20)
+        for table in tables:
+            path = table["path"].replace("[]", "").replace("NAME", "train")
+            lacking = {key["name"] for key in table["keys"]} - found.get(path, set())
+            self.assertEqual(lacking, set(), table["path"])
+
     def test_where_values_are_from(self):
         self.write("t.toml", TINY)
         lines = self.expect(0, "bind", "t.toml", "run.seed=3", "--origin", env={"PLAIT__RUN__OUT": "there"}).out.splitlines()
