@@ -63,7 +63,32 @@ class Runs(Case):
         out = self.expect(0, "runs").out.splitlines()
         self.assertEqual(out[-1], "20 of 501 runs; --limit 0 shows all")
         self.assertEqual(len(self.expect(0, "runs", "--limit", "0").out.splitlines()), 502)
+        record, = self.expect(0, "runs", "--limit", "0", "--json").records  # read by several threads
+        self.assertEqual([run["state"] for run in record["runs"]].count("unknown"), 500)
+        self.assertEqual(len({run["run"] for run in record["runs"]}), 501)
         self.assertIn("unknown", self.expect(0, "runs", "runs/many", "--limit", "1").out)
+
+    def test_long_metrics(self):
+        """Of a long file only what counts is read: the newest step, the evaluation before, a rate over the newest lines since a resume."""
+        self.run_of("runs/one")
+        step = lambda i: json.dumps({"step": i, "time": 1000 + 0.5 * i, "elapsed_s": 0.5 * i, "loss": 1 / i, "pad": "x" * 80})
+        evaluation = json.dumps({"event": "evaluate", "dataset": "eval", "step": 10, "time": 1005, "loss": 0.25})
+        resume = json.dumps({"event": "resume", "from_step": 2990, "time": 9000})
+        metrics = self.folder / "runs/one/metrics.ndjson"
+
+        def values(*lines):
+            metrics.write_text("".join(lines))
+            run, = self.expect(0, "runs", "--json").records[0]["runs"]
+            return run["values"]["loss"], run["values"].get("eval/loss"), round(run["steps_per_s"], 6), run["seconds"]
+
+        steps = [step(i) + "\n" for i in range(1, 3001)]
+        self.assertEqual(values(*steps[:10], evaluation + "\n", *steps[10:]), (1 / 3000, 0.25, 2, 1500))
+        self.assertEqual(values(*steps[:10], evaluation + "\n", *steps[10:], '{"step": 3001, "lo'), (1 / 3000, 0.25, 2, 1500))
+        self.assertEqual(values(*steps, evaluation + "\n"), (1 / 3000, 0.25, 2, 1500))
+        # Of the steps since a resume; with one of them since that, and with none as if nothing was known.
+        self.assertEqual(values(*steps[:2990], resume + "\n", *steps[2990:]), (1 / 3000, None, 2, 1500))
+        self.assertEqual(values(*steps[:2990], resume + "\n", steps[2990]), (1 / 2991, None, round(1 / 1495.5, 6), 1495.5))
+        self.assertEqual(values(*steps[:2990], resume + "\n"), (1 / 2990, None, 0, 1495))
 
     def test_damaged(self):
         """What a run directory holds may be anything."""

@@ -47,6 +47,13 @@ std::string read_at(int file, int64_t offset, size_t size) {
   return text;
 }
 
+// How much to ask for: of a small file no more than it has, and somewhat, in case it has grown.
+size_t left_in(const struct stat& file, int64_t offset) {
+  constexpr int64_t kGrown = 4096;
+  const int64_t left = std::max<int64_t>(0, file.st_size - offset) + kGrown;
+  return std::min(kBlock, static_cast<size_t>(left));
+}
+
 bool unchanged(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
@@ -96,7 +103,7 @@ bool LineReader::read(const Sink& sink, size_t most) {
     begin(file.info());
   }
   for (size_t n = 0; n < most;) {
-    const std::string block = read_at(file.get(), offset_, kBlock);
+    const std::string block = read_at(file.get(), offset_, left_in(file.info(), offset_));
     if (block.empty()) {
       seen_ = file.info();
       // A line that was written by hand may have no newline.

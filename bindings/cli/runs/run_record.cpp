@@ -5,13 +5,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
+#include <thread>
 #include <tuple>
 
 #include "bindings/cli/context.hpp"
@@ -22,9 +26,23 @@ namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
+// Steps that a rate is over: enough for one that is steady, few enough for one that is of now.
+constexpr size_t kRecent = 256;
+
 // An object, which is empty where the file is absent or damaged.
 Json read_json(const std::string& path) {
   Json json = Json::parse(read_small_file(path), nullptr, false);
+  if (!json.is_object()) json = Json::object();
+  return json;
+}
+
+// The same without what lies in lists and objects, which is most of an env.json.
+Json read_flat_json(const std::string& path) {
+  const auto keep = [](int depth, Json::parse_event_t event, Json&) {
+    return depth == 0 || (event != Json::parse_event_t::object_start &&
+                          event != Json::parse_event_t::array_start);
+  };
+  Json json = Json::parse(read_small_file(path), keep, false);
   if (!json.is_object()) json = Json::object();
   return json;
 }
@@ -84,6 +102,40 @@ std::vector<std::pair<std::string, double>> values_of(const Json& line, const st
   return all;
 }
 
+// Of the lines of metrics.ndjson, in their order, those that decide what write_to() sets: events, the
+// newest step, and the first of the steps that its rate is over. To parse all of them would be most
+// of the time that a list of many runs takes.
+class NeededLines {
+ public:
+  // Always true: a line that is not whole has no effect.
+  bool line(std::string_view text) {
+    if (text.find("\"event\"") == text.npos) {
+      steps_.emplace_back(text);
+      if (steps_.size() > kRecent) steps_.pop_front();
+      return true;
+    }
+    // Of the steps before it only the newest counts.
+    if (!steps_.empty() && text.find("\"resume\"") != text.npos) {
+      others_.push_back(std::move(steps_.back()));
+      steps_.clear();
+    }
+    has_evaluation_ = has_evaluation_ || text.find("\"evaluate\"") != text.npos;
+    others_.emplace_back(text);
+    return true;
+  }
+  bool has_evaluation() const { return has_evaluation_; }
+  void add_to(NewestValues& values) {
+    for (const std::string& one : others_) values.line(one);
+    while (!steps_.empty() && !values.line(steps_.front())) steps_.pop_front();
+    while (steps_.size() > 1 && !values.line(steps_.back())) steps_.pop_back();
+  }
+
+ private:
+  std::vector<std::string> others_;
+  std::deque<std::string> steps_;
+  bool has_evaluation_ = false;
+};
+
 }  // namespace
 
 std::string own_host() {
@@ -108,7 +160,7 @@ RunRecord read_run(const std::string& path) {
   get(status, "message", run.message);
   get(status, "checkpoint", run.checkpoint);
   get(status, "time", run.updated);
-  const Json environment = read_json(newest_environment(path));
+  const Json environment = read_flat_json(newest_environment(path));
   get(environment, "time", run.started);
   get(environment, "host", run.host);
   get(environment, "process", run.process);
@@ -131,8 +183,6 @@ std::string read_state(const std::string& path) {
 }
 
 void NewestValues::add_step(const Json& line) {
-  // Enough lines for a rate that is steady, few enough for one that is of now.
-  constexpr size_t kRecent = 256;
   constexpr double kKeep = 0.98;  // as of the progress bar
   step_ = values_of(line, "");
   get(line, "elapsed_s", seconds_);
@@ -193,11 +243,38 @@ std::string last_evaluation(const std::string& run) {
 }
 
 void read_values(RunRecord& run) {
+  const std::string path = run.path + "/metrics.ndjson";
+  NeededLines needed;
+  LineReader lines(path, kNewestBytes);
+  lines.read({[] {}, [&](std::string_view text) { return needed.line(text); }});
+  std::error_code none;
+  const bool more = fs::file_size(path, none) > kNewestBytes && !none;
   NewestValues values;
-  values.line(last_evaluation(run.path));
-  LineReader lines(run.path + "/metrics.ndjson", kNewestBytes);
-  lines.read({[] {}, [&](std::string_view text) { return values.line(text); }});
+  if (more && !needed.has_evaluation()) values.line(last_evaluation(run.path));
+  needed.add_to(values);
   values.write_to(run);
+}
+
+std::vector<RunRecord> read_runs(const std::vector<std::string>& paths) {
+  constexpr size_t kMostThreads = 16, kRunsEach = 64;
+  std::vector<RunRecord> runs(paths.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < paths.size();) {
+      runs[i] = read_run(paths[i]);
+      read_values(runs[i]);
+    }
+  };
+  const size_t cores = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+  std::vector<std::future<void>> others;
+  for (size_t n = std::min(cores, 1 + paths.size() / kRunsEach); n > 1; --n) try {
+      others.push_back(std::async(std::launch::async, work));
+    } catch (const std::system_error&) {
+      break;  // no more threads
+    }
+  work();
+  for (std::future<void>& other : others) other.get();
+  return runs;
 }
 
 double value_of(const RunRecord& run, const std::string& name) {

@@ -72,6 +72,8 @@ RunRecord read_run(const std::string& path);
 std::string read_state(const std::string& path);
 // Reads the end of metrics.ndjson. Likewise.
 void read_values(RunRecord& run);
+// Both, of many runs at once, in the order of the paths.
+std::vector<RunRecord> read_runs(const std::vector<std::string>& paths);
 // A value of read_values(); nan: there is none.
 double value_of(const RunRecord& run, const std::string& name);
 // The run directories below a folder, or the one that it is; what was started or resumed last comes

@@ -88,11 +88,7 @@ int runs(Context& context, const RunsArguments& arguments) {
                most = arguments.limit > 0 ? static_cast<size_t>(arguments.limit) : all;
   // An order by a value needs the values of all.
   if (arguments.sort.empty() && paths.size() > most) paths.resize(most);
-  std::vector<RunRecord> found;
-  for (const std::string& path : paths) {
-    found.push_back(read_run(path));
-    read_values(found.back());
-  }
+  std::vector<RunRecord> found = read_runs(paths);
   for (const std::string& name : arguments.values) check_name(name, found);
   if (!arguments.sort.empty()) {
     check_name(arguments.sort, found);
