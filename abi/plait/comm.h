@@ -213,6 +213,15 @@ typedef struct plait_comm_item {
    * to provide it. Nothing stays open or allocated. [thread: owner; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *probe)(const plait_host *host, const plait_options *options,
                                                   const plait_comm_needs *needs);
+
+  /* Since struct_size 136. NULL: the ranks share no memory through the backend. For plans: *bytes
+   * receives how much memory of the machine those ranks share at most, as probe() counts it, and
+   * *available how much of it they could have now, UINT64_MAX where that is not known. Makes no
+   * memory, and refuses nothing that does not fit.
+   * Errors: PLAIT_ERR_INTERNAL. *bytes and *available are unchanged. [thread: owner; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *shared_memory)(const plait_host *host, const plait_options *options,
+                                                          const plait_comm_needs *needs, uint64_t *bytes,
+                                                          uint64_t *available);
 } plait_comm_item;
 
 #define PLAIT_KIND_COMM "plait.comm/1"

@@ -138,6 +138,7 @@ void show_memory(Terminal& t, const Json& plan, bool all) {
   else if (here > 0)
     text += "; this machine has " + bytes_text(here);
   t.paragraph("\n" + text + "  (arena: on the device; total: with that of the host)");
+  for (const std::string& line : shared_memory_lines(plan)) t.paragraph("  " + line);
   t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
@@ -322,6 +323,25 @@ void show_stage_memory(Terminal& t, const Json& job) {
 }
 
 }  // namespace
+
+std::vector<std::string> shared_memory_lines(const Json& plan) {
+  const bool about = plan.value("topology", Json::object()).value("pipeline", 1LL) > 1;
+  std::vector<std::string> lines;
+  for (const Json& s : plan.value("shared_memory", Json::array())) {
+    const double bytes = s.value("bytes", 0.0);
+    std::string line = std::string("shared memory of ") + (about ? "about " : "") +
+                       bytes_text(bytes) +
+                       strf(" with all %lld ranks on one machine (", s.value("ranks", 0LL)) +
+                       s.value("backend", "") + ")";
+    if (const auto free = s.find("available"); free != s.end()) {
+      const double available = free->get<double>();
+      line += (bytes > available ? ", more than the " : "; of this one ") + bytes_text(available) +
+              (bytes > available ? " that are free here" : " are free");
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
 
 void show_plan(Terminal& t, const Json& plan, PlanDetail detail) {
   const bool all = detail == PlanDetail::kAll;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "bindings/cli/terminal/terminal.hpp"
 
@@ -12,6 +14,9 @@ enum class PlanDetail { kScreen, kAll };
 void show_plan(Terminal& t, const Json& plan, PlanDetail detail);
 // The element type and the dims of each operand and result, op by op.
 void show_types(Terminal& t, const Json& plan);
+// "shared memory of 12 MiB with all 2 ranks on one machine (shm); of this one 20 GiB are free", of
+// each backend through which ranks share any.
+std::vector<std::string> shared_memory_lines(const Json& plan);
 // Whether the calls of all ranks match, and which need most memory.
 void show_every_rank(Terminal& t, const Json& job);
 

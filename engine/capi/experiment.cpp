@@ -15,6 +15,7 @@
 #include "engine/plan/plan_builder.hpp"
 #include "engine/plan/print_programs.hpp"
 #include "engine/plan/replay.hpp"
+#include "engine/runtime/backend_needs.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -214,7 +215,7 @@ plait_error* plait_plan_describe(plait_plan* plan, plait_text** json) {
   return guard_c([&] {
     require(plan, "plan");
     require(json, "json");
-    *json = new_text(plan::describe(*plan->plan));
+    *json = new_text(plan::describe(*plan->plan, runtime::shared_memory_of(*plan->plan)));
   });
 }
 

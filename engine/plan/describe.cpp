@@ -196,9 +196,20 @@ void adapters(JsonWriter& w, const Plan& plan) {
   w.end_array();
 }
 
+void shared_memory(JsonWriter& w, const std::vector<SharedMemoryUse>& shared) {
+  w.key("shared_memory").array();
+  for (const SharedMemoryUse& s : shared) {
+    w.object().field("backend", s.backend).field("ranks", s.ranks).field("groups", s.groups);
+    w.field("bytes", s.bytes);
+    if (s.available != UINT64_MAX) w.field("available", s.available);
+    w.end_object();
+  }
+  w.end_array();
+}
+
 }  // namespace
 
-std::string describe(const Plan& plan) {
+std::string describe(const Plan& plan, const std::vector<SharedMemoryUse>& shared) {
   JsonWriter w;
   int64_t total = 0, trained = 0;
   w.object().field("schema", 1).field("name", plan.experiment.run.name);
@@ -227,6 +238,7 @@ std::string describe(const Plan& plan) {
   adapters(w, plan);
   w.field("checkpoint_bytes", checkpoint_bytes(plan));
   write_memory(w, memory_of(plan));
+  shared_memory(w, shared);
   const EntryPoint& train_step = plan.entry_point(kTrainStep);
   const Totals step = totals_of(plan, train_step);
   w.field("flops_per_step", step.flops).field("sent_bytes_per_step", step.sent_bytes);

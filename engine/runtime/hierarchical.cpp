@@ -154,7 +154,8 @@ const plait_comm_item& hierarchical_item() {
           },
       .memory = nullptr,
       .status = nullptr,
-      .probe = nullptr};
+      .probe = nullptr,
+      .shared_memory = nullptr};
   return kItem;
 }
 

@@ -160,7 +160,8 @@ const plait_comm_item& staged_item() {
                   uint64_t size) { of(comm).item.abort(of(comm).comm, text, size); },
       .memory = nullptr,
       .status = nullptr,
-      .probe = nullptr};
+      .probe = nullptr,
+      .shared_memory = nullptr};
   return kItem;
 }
 

@@ -2,55 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plan/bytes_under_way.hpp"
+#include "engine/runtime/backend_needs.hpp"
 #include "engine/session/rank_context.hpp"
 
 namespace plait::session {
 
 namespace {
 
-// By name of the backend.
-using Needs = std::map<std::string, plait_comm_needs>;
-
-// When a group starts calls on one of its backends.
-plan::CallStart call_start(const runtime::BackendSelection& selected, const plait_comm_item& item) {
-  if (selected.hierarchical()) return plan::CallStart::kOneByOne;
-  if (selected.staged) return plan::CallStart::kAtOnce;
-  return runtime::defers(item) ? plan::CallStart::kDeferred : plan::CallStart::kAtOnce;
-}
-
-// The groups of this rank, each with the backends that it would use without those in `out`.
-Needs own_needs(const plan::Plan& plan, const std::vector<runtime::Peer>& peers, bool host_memory,
-                const std::set<std::string>& out) {
-  Needs needs;
-  const plan::RankCalls calls = plan::calls_of(plan);
-  for (const runtime::NeededGroup& g : runtime::needed_groups(plan)) {
-    std::vector<runtime::GroupMemory> memories = {host_memory ? runtime::GroupMemory::kHost
-                                                              : runtime::GroupMemory::kDevice};
-    if (!host_memory) memories.push_back(runtime::GroupMemory::kBesideHost);
-    for (const runtime::GroupMemory memory : memories) {
-      const auto selected = runtime::select_backend(plan, peers, g.members, memory, out);
-      for (const plait_comm_item* item : {selected.flat, selected.intra}) {
-        if (!item) continue;
-        plait_comm_needs& of = needs[item->name];
-        ++of.groups;
-        // Groups beside a device's exchange a few numbers.
-        if (memory == runtime::GroupMemory::kBesideHost) continue;
-        plan::CallingGroup group{g.members.axis, g.channel};
-        group.position = static_cast<uint32_t>(g.members.position(plan.rank));
-        group.ranks = static_cast<uint32_t>(g.members.size());
-        group.start = call_start(selected, *item);
-        of.bytes += plan::bytes_under_way(calls, plan.grid, group);
-      }
-    }
-  }
-  return needs;
-}
+using Needs = runtime::BackendNeeds;
 
 std::string packed(const Needs& needs) {
   std::string text;
@@ -131,7 +94,7 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
   for (;;) {
     Needs needs;
     try {
-      needs = own_needs(plan, peers, host_memory, out);
+      needs = runtime::backend_needs(plan, peers, host_memory, out);
     } catch (const Error& e) {
       // Nothing else connects the ranks: the first reason is the one that can be mended.
       if (last.backend.empty()) throw;

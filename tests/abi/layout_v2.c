@@ -350,9 +350,10 @@ AT(plait_comm_needs, ranks, 8);
 AT(plait_comm_needs, groups, 12);
 AT(plait_comm_needs, bytes, 16);
 
-SIZE(plait_comm_item, 128);
+SIZE(plait_comm_item, 136);
 AT(plait_comm_item, status, 112);
 AT(plait_comm_item, probe, 120);
+AT(plait_comm_item, shared_memory, 128);
 #endif
 
 _Static_assert(PLAIT_KERNEL_HOST == 1, "flags of kernels moved");

@@ -67,6 +67,21 @@ class SharedMemory(Case):
         self.assertRegex(done.err, r"\[shm\] 2 ranks of this machine need \d+\.\d MiB of shared memory, found 8\.0 MiB available on this machine")
         self.assertIn("choose another topology.backend", done.err)
 
+    def test_the_plan_tells_what_the_backend_will_ask_for(self):
+        plan, = self.expect(0, "plan", "t.toml", *WIDE, "--json").records
+        use, = plan["shared_memory"]
+        self.assertEqual((use["backend"], use["ranks"]), ("shm", 2))
+        self.assertGreater(use["available"], 0)
+        needed = re.search(r"2 ranks of this machine need (\d+\.\d) MiB", self.run_with("topology.backend=shm", kib=8192).err)[1]
+        self.assertEqual(f"{use['bytes'] / 2**20:.1f}", needed)
+        for words in (["plan", "t.toml", *WIDE], ["plan", "t.toml", *WIDE, "-v"]):
+            self.assertIn(f"shared memory of {needed} MiB with all 2 ranks on one machine (shm)", " ".join(self.expect(0, *words).out.split()))
+        self.assertIn(f"shared memory of {needed} MiB", self.expect(0, "run", "t.toml", *WIDE, "-v").out)
+        stages, = self.expect(0, "plan", "t.toml", *WIDE, "topology.pipeline=2", "--json").records
+        self.assertEqual([one["ranks"] for one in stages["shared_memory"]], [4])
+        for other in ("topology.backend=gloo", "topology.data=1"):  # no memory is shared
+            self.assertEqual(self.expect(0, "plan", "t.toml", *WIDE, other, "--json").records[0]["shared_memory"], [])
+
     def test_room_for_each_call_but_not_for_all_that_are_under_way(self):
         # Four ranks; the buckets of a stage are reduced at the same time.
         done = self.run_with("topology.pipeline=2", "topology.bucket_mib=1", kib=32768)

@@ -56,12 +56,16 @@ std::string in_mib(uint64_t bytes) {
   return text;
 }
 
-void check_shared_memory(const plait_comm_needs& needs) {
+uint64_t shared_bytes(const plait_comm_needs& needs) {
   // A group of a rank has a ring, an extent of small buffers and a part of the control block. A
   // call needs two buffers: other ranks may still be reading the one before. Headers, and extents
   // that small buffers do not fill, take up to an eighth more.
   constexpr uint64_t kGroup = 5 * 256 * 1024;
-  const uint64_t bytes = 2 * (needs.bytes + needs.bytes / 8) + needs.groups * kGroup;
+  return 2 * (needs.bytes + needs.bytes / 8) + needs.groups * kGroup;
+}
+
+void check_shared_memory(const plait_comm_needs& needs) {
+  const uint64_t bytes = shared_bytes(needs);
   if (!new_file())
     fail(PLAIT_ERR_IO, std::string("[shm] no shared memory can be made (memfd_create): ") +
                            std::strerror(errno) + "; " + in_mib(bytes) + " are needed for " +

@@ -17,6 +17,8 @@ namespace plait::comm_shm {
 
 std::string in_mib(uint64_t bytes);  // "1.5 MiB"
 
+// What the ranks of this machine share at most.
+uint64_t shared_bytes(const plait_comm_needs& needs);
 // Throws PLAIT_ERR_IO if no shared memory can be made, PLAIT_ERR_MEMORY if this machine, or the
 // control group of this process, has no room for `needs`.
 void check_shared_memory(const plait_comm_needs& needs);

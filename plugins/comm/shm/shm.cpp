@@ -5,6 +5,7 @@
 
 #include "plugins/comm/call.hpp"
 #include "plugins/comm/shm/call_executor.hpp"
+#include "plugins/comm/shm/free_memory.hpp"
 
 namespace plait::comm_shm {
 namespace {
@@ -61,6 +62,9 @@ class ProcessGroup {
   }
   static void probe(const Host&, const Options&, const plait_comm_needs& needs) {
     check_shared_memory(needs);
+  }
+  static SharedMemory shared_memory(const Host&, const Options&, const plait_comm_needs& needs) {
+    return {shared_bytes(needs), free_memory(needs.ranks).bytes};
   }
   void* memory(uint64_t bytes) {
     endpoint_.check();

@@ -54,6 +54,12 @@ class Store {
   const plait_store* s_;
 };
 
+// What plait_comm_item.shared_memory() tells.
+struct SharedMemory {
+  uint64_t bytes = 0;
+  uint64_t available = UINT64_MAX;  // not known
+};
+
 namespace detail {
 // Groups and calls are stored with the host, so that every function can create errors.
 template <class G>
@@ -104,6 +110,26 @@ constexpr decltype(plait_comm_item::probe) probe_of() {
   else
     return nullptr;
 }
+template <class G>
+concept has_shared_memory = requires(const Host& host, const Options& options,
+                                     const plait_comm_needs& n) {
+  G::shared_memory(host, options, n).bytes;
+};
+// nullptr where G has none.
+template <class G>
+constexpr decltype(plait_comm_item::shared_memory) shared_memory_of() {
+  if constexpr (has_shared_memory<G>)
+    return [](const plait_host* h, const plait_options* o, const plait_comm_needs* needs,
+              uint64_t* bytes, uint64_t* available) -> plait_error* {
+      return guard(maker(h), [&] {
+        const SharedMemory found = G::shared_memory(Host(h), Options(o), *needs);
+        *bytes = found.bytes;
+        *available = found.available;
+      });
+    };
+  else
+    return nullptr;
+}
 // nullptr where G has none.
 template <class G>
 constexpr decltype(plait_comm_item::status) status_of() {
@@ -122,9 +148,9 @@ constexpr decltype(plait_comm_item::status) status_of() {
 // G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*), void
 // finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's; where it has
 // void status(), that throws when the group has failed; static void probe(const Host&, const
-// Options&, const plait_comm_needs&) throws where the machine does not suffice. All but abort may
-// throw. `reach`:
-// PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
+// Options&, const plait_comm_needs&) throws where the machine does not suffice, and static
+// SharedMemory shared_memory(the same) says what such ranks share. All but abort may throw.
+// `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
 template <class G>
 plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
                      std::span<const plait_option> options = {}) {
@@ -165,7 +191,8 @@ plait_comm_item comm(const char* name, const char* help, uint32_t reach, const c
           },
           detail::memory_of<G>(),
           detail::status_of<G>(),
-          detail::probe_of<G>()};
+          detail::probe_of<G>(),
+          detail::shared_memory_of<G>()};
 }
 
 }  // namespace authoring
