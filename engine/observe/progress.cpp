@@ -52,6 +52,8 @@ ProgressConfig progress_config_for_stderr() {
   return config;
 }
 
+std::function<void(std::string_view)> stderr_sink() { return write_to_stderr; }
+
 Progress::Progress(ProgressConfig config, Sink sink) : config_(config), sink_(std::move(sink)) {}
 Progress::Progress(ProgressConfig config) : Progress(config, write_to_stderr) {}
 Progress::~Progress() { finish(); }

@@ -24,6 +24,9 @@ struct ProgressConfig {
 // NO_COLOR is set or TERM is "dumb", and in UTF-8 if the locale is.
 ProgressConfig progress_config_for_stderr();
 
+// Writes to standard error.
+std::function<void(std::string_view)> stderr_sink();
+
 // Thread-safe: shared by the log and the training loop.
 class Progress {
  public:

@@ -176,4 +176,37 @@ std::string plain_line(const ProgressState& s) {
   return text;
 }
 
+namespace {
+
+std::string work_time(const WorkState& s) {
+  const double left = s.done > 0 ? s.elapsed_s / static_cast<double>(s.done) *
+                                       static_cast<double>(std::max<int64_t>(s.all - s.done, 0))
+                                 : std::nan("");
+  return duration(s.elapsed_s) + "  ETA " + duration(left);
+}
+
+std::string work_count(const WorkState& s, const char* parts) {
+  return strf("%lld/%lld ", static_cast<long long>(s.done), static_cast<long long>(s.all)) + parts;
+}
+
+}  // namespace
+
+std::string work_line(const std::string& what, const char* parts, const WorkState& s, int columns,
+                      bool utf8) {
+  const double share =
+      s.all > 0 ? std::clamp(static_cast<double>(s.done) / static_cast<double>(s.all), 0.0, 1.0)
+                : 1;
+  const std::string head = what + strf("  %d %%  ", static_cast<int>(100 * share)),
+                    tail = work_count(s, parts) + "  " + work_time(s);
+  const int room = std::max(columns - kFree, 0),
+            left = room - static_cast<int>(head.size() + tail.size()) - kFrame - kGap;
+  if (left >= kFewestCells)
+    return head + bar_text(share, std::min(left, kMostCells), utf8) + "  " + tail;
+  return (head + tail).substr(0, static_cast<size_t>(room));
+}
+
+std::string plain_work_line(const std::string& what, const char* parts, const WorkState& s) {
+  return what + " " + work_count(s, parts) + "  " + work_time(s);
+}
+
 }  // namespace plait::observe

@@ -35,4 +35,17 @@ ProgressLine terminal_line(const ProgressState& state, int columns, bool utf8);
 // "step 500/1000  loss 0.2311  lr 0.01  32.1k samples/s  ETA 0:10".
 std::string plain_line(const ProgressState& state);
 
+// Work in parts of equal size, such as the batches of an evaluation.
+struct WorkState {
+  int64_t done = 0, all = 0;
+  double elapsed_s = 0;
+};
+
+// "evaluating  45 %  [####------]  45/100 batches  0:04  ETA 0:05", without the bar where there are
+// too few columns, and cut off to them; three stay free.
+std::string work_line(const std::string& what, const char* parts, const WorkState& state,
+                      int columns, bool utf8);
+// The same without a bar: "evaluating 45/100 batches  0:04  ETA 0:05".
+std::string plain_work_line(const std::string& what, const char* parts, const WorkState& state);
+
 }  // namespace plait::observe

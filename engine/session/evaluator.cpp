@@ -6,6 +6,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/observe/work_progress.hpp"
 #include "engine/plan/field_texts.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
@@ -64,7 +65,13 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   // A rank that stops alone would leave the others waiting inside the program.
   const bool exchanges =
       c_.plan.grid.tensor() > 1 || c_.plan.grid.pipeline() > 1 || c_.plan.zero == 3;
+  const int64_t there = loader.batches_per_epoch(),
+                all = max_batches == 0 ? there : std::min(max_batches, there);
+  observe::ProgressConfig shown = observe::progress_config_for_stderr();
+  shown.enabled = c_.settings.progress && c_.plan.experiment.run.progress;
+  observe::WorkProgress progress(shown, "evaluating [data." + d.name() + "]", "batches", all);
   for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
+    progress.update(batches);
     const data::Batch* batch = loader.next();
     // Inside a run the request also stops the run, after this error.
     if (c_.running ? c_.cancelled.load(std::memory_order_relaxed)

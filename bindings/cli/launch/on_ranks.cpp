@@ -13,10 +13,12 @@
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/launch/restarts.hpp"
 #include "bindings/cli/one_rank.hpp"
+#include "bindings/cli/terminal/waiting.hpp"
 
 namespace plait::cli {
 namespace {
 
+constexpr char kPlanning[] = "reading and planning";
 constexpr int64_t kMostLocalRanks = 1024;  // more processes on one machine are a mistake
 
 // While it exists, the log prints errors only.
@@ -129,6 +131,7 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
   become_rank(context, own);
   int64_t ranks = 1;
   bool meets = false;  // from here on the session tells the other ranks
+  Waiting waiting(context.terminal, kPlanning);
   try {
     Engine engine = context.open_engine();
     const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
@@ -142,12 +145,17 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
                                                  " has started the ranks, and restarts them if at "
                                                  "all; with --resume auto they continue");
       const Plan plan(experiment, job);
+      waiting.end();
       meets = true;
       return work_as_rank(command, plan, own);
     }
     ranks = command.ranks > 0 ? command.ranks : ranks_of(values);
     const Job started(JobSettings{.size = static_cast<uint32_t>(ranks)});
-    if (ranks == 1 && command.restarts == 0) return command.work(Plan(experiment, started), own);
+    if (ranks == 1 && command.restarts == 0) {
+      const Plan plan(experiment, started);
+      waiting.end();
+      return command.work(plan, own);
+    }
     // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
     // prints the warnings.
     const Hush hush(context.terminal);
@@ -156,12 +164,14 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
     if (!meets) tell_other_ranks(job, e.what());
     throw;
   }
+  waiting.end();
   return launch(context, file, ranks, command);
 }
 
 int in_one_process(Context& context, const FileArguments& file, const RankedCommand& command) {
   signal(SIGPIPE, SIG_IGN);  // as above
   FileArguments alone = file;
+  Waiting waiting(context.terminal, kPlanning);
   Engine engine = context.open_engine();
   const Experiment given = Experiment::read(engine, alone.path(), alone.overrides());
   const Json values = Json::parse(given.describe());
@@ -170,7 +180,9 @@ int in_one_process(Context& context, const FileArguments& file, const RankedComm
     for (std::string& key : command.overrides(values)) alone.positional.push_back(std::move(key));
   const Experiment experiment = Experiment::read(engine, alone.path(), alone.overrides());
   command.inspect(experiment);
-  return command.work(Plan(experiment), RankInfo{});
+  const Plan plan(experiment);
+  waiting.end();
+  return command.work(plan, RankInfo{});
 }
 
 }  // namespace plait::cli

@@ -11,6 +11,7 @@
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/requirement.hpp"
+#include "bindings/cli/terminal/waiting.hpp"
 
 namespace plait::cli {
 namespace {
@@ -30,17 +31,20 @@ void check_required(const std::vector<Requirement>& required, const Json& evalua
                                 evaluation.value("dataset", "eval") + "]: " + faults);
 }
 
-// Every rank takes part; the first one tells the result.
+// Every rank takes part; the first one tells the result. shown: run.progress.
 int evaluate(Context& context, const EvalArguments& arguments, const std::string& checkpoint,
-             const Plan& plan, const RankInfo& own) {
+             const Plan& plan, const RankInfo& own, bool shown) {
   std::vector<Requirement> required;
   for (const std::string& text : arguments.required) required.emplace_back(text);
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
+  settings.progress = context.terminal.progress();
+  Waiting waiting(context.terminal, "opening: memory, weights, data", shown);
   Session session(plan, settings);
   report_connected();
   session.load_parameters(checkpoint);
+  waiting.end();
   const Json evaluation = Json::parse(session.evaluate(arguments.dataset));
   if (own.rank == 0) {
     context.terminal.record(evaluation);
@@ -57,9 +61,12 @@ int eval(Context& context, const EvalArguments& arguments) {
   for (const std::string& text : arguments.required) Requirement{text};  // before anything starts
   const std::string checkpoint = checkpoint_argument(arguments.file, arguments.checkpoint, "eval");
   RankedCommand command;
-  command.inspect = [](const Experiment&) {};
+  bool shown = true;
+  command.inspect = [&](const Experiment& experiment) {
+    shown = Json::parse(experiment.describe()).at("run.progress").value("value", true);
+  };
   command.work = [&](const Plan& plan, const RankInfo& own) {
-    return evaluate(context, arguments, checkpoint, plan, own);
+    return evaluate(context, arguments, checkpoint, plan, own, shown);
   };
   return run_on_checkpoint(context, arguments, "evaluate", command);
 }

@@ -13,10 +13,12 @@
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/plan_text.hpp"
 #include "bindings/cli/ranks.hpp"
 #include "bindings/cli/runs/event_reader.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_summary.hpp"
+#include "bindings/cli/terminal/waiting.hpp"
 
 namespace plait::cli {
 namespace {
@@ -269,6 +271,7 @@ void Run::tell_more(double opened) {
                       plan_.value("topology", Json::object()).value("data", 1LL)));
   terminal_.line("memory of this rank " + bytes_text(memory.value("total", 0.0)) + ", " +
                  bytes_text(memory.value("transient", 0.0)) + " of it transient");
+  for (const std::string& line : shared_memory_lines(plan_)) terminal_.line(line);
   for (const Json& program : plan_.value("programs", Json::array()))
     terminal_.line("program " + program.value("name", "") +
                    strf(": %zu kernels", program.value("kernels", Json::array()).size()));
@@ -278,7 +281,10 @@ void Run::tell_more(double opened) {
 
 int Run::train(const Plan& plan) {
   const Clock::time_point before = Clock::now();
+  Waiting waiting(terminal_, "opening: memory, initial values, weights, data",
+                  values_.at("run.progress").value("value", true));
   Session session(plan, settings());
+  waiting.end();
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   report_connected();
   const Json facts = Json::parse(session.describe());

@@ -1,4 +1,5 @@
 #include "engine/observe/progress.hpp"
+#include "engine/observe/work_progress.hpp"
 
 #include <doctest/doctest.h>
 
@@ -215,4 +216,49 @@ TEST_CASE("colour is there only when asked for, and disabled means silent") {
     }).update(state(1));
   }
   CHECK(out.empty());
+}
+
+TEST_CASE("a line of work: its share, count, time and estimate, in the columns that there are") {
+  const WorkState s{45, 100, 4};
+  CHECK(work_line("evaluating", "batches", s, 120, false) ==
+        "evaluating  45 %  [#############-----------------]  45/100 batches  0:04  ETA 0:05");
+  CHECK(work_line("evaluating", "batches", s, 60, false) ==
+        "evaluating  45 %  45/100 batches  0:04  ETA 0:05");
+  CHECK(work_line("evaluating", "batches", s, 15, false) == "evaluating  ");
+  CHECK(work_line("evaluating", "batches", s, 0, false).empty());
+  CHECK(plain_work_line("evaluating", "batches", s) == "evaluating 45/100 batches  0:04  ETA 0:05");
+  CHECK(plain_work_line("evaluating", "batches", {0, 100, 4}) ==
+        "evaluating 0/100 batches  0:04  ETA ?");
+  CHECK(work_line("x", "batches", {0, 0, 1}, 40, false).starts_with("x  100 %"));
+}
+
+TEST_CASE("work is told of when it takes long, and its line is erased") {
+  std::vector<std::string> said;
+  const auto keep = [&](std::string_view text) { said.emplace_back(text); };
+  ProgressConfig config;
+  config.terminal = true;
+  config.terminal_every_s = 0;
+  {
+    WorkProgress soon(config, keep, "evaluating", "batches", 4, 0);
+    soon.update(1);
+    soon.update(2);
+  }
+  REQUIRE(said.size() == 3);
+  CHECK(said[0].starts_with("\r\x1b[Kevaluating  25 %"));
+  CHECK(said[1].starts_with("\r\x1b[Kevaluating  50 %"));
+  CHECK(said[2] == "\r\x1b[K");
+
+  said.clear();
+  { WorkProgress(config, keep, "evaluating", "batches", 4, 1000).update(1); }
+  config.terminal = false;  // waits for one interval
+  { WorkProgress(config, keep, "evaluating", "batches", 4, 0).update(1); }
+  CHECK(said.empty());
+  config.plain_every_s = 0;
+  { WorkProgress(config, keep, "evaluating", "batches", 4).update(1); }
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].starts_with("evaluating 1/4 batches  0:00  ETA "));
+  CHECK(said[0].ends_with("\n"));
+  config.enabled = false;
+  { WorkProgress(config, keep, "evaluating", "batches", 4, 0).update(1); }
+  CHECK(said.size() == 1);
 }

@@ -1,0 +1,75 @@
+"""What commands tell on a terminal while they take long: a line that is redrawn, and erased at the end."""
+
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import termios
+import threading
+import time
+import unittest
+
+from support import Case, PLAIT, TIME, TINY
+
+ERASE = "\r\x1b[K"
+
+
+class Progress(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+
+    def on_stderr(self, *words, text="", after=0.0):
+        """What the command writes to standard error, a terminal; it reads `text`, which comes so many seconds later."""
+        screen, terminal = os.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+        with subprocess.Popen([PLAIT, *map(str, words)], cwd=self.folder, env=self.environment(), stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, stderr=terminal, text=True) as run:
+            os.close(terminal)
+
+            def write():
+                time.sleep(after)
+                run.stdin.write(text)
+                run.stdin.close()
+
+            writer = threading.Thread(target=write)
+            writer.start()
+            said = b""
+            try:
+                while part := os.read(screen, 65536):
+                    said += part
+            except OSError:  # the other side was closed
+                pass
+            writer.join()
+            self.assertEqual(run.wait(TIME), 0, said)
+        os.close(screen)
+        return said.decode()
+
+    def test_reading(self):
+        said = self.on_stderr("run", "-", "run.steps=1", text=TINY, after=1.6)
+        self.assertIn(ERASE + "reading and planning  0:01", said)
+        self.assertIn(ERASE, said[said.rindex("reading and planning"):])  # before anything else is told
+        self.assertNotIn("reading", self.on_stderr("run", "-", "run.steps=1", "-q", text=TINY, after=1.6))
+
+    def test_ranks(self):
+        """The launcher reads and plans before it starts them."""
+        said = self.on_stderr("run", "-", "run.steps=1", "topology.data=2", text=TINY, after=1.6)
+        self.assertIn(ERASE + "reading and planning  0:01", said)
+
+    def test_evaluation(self):
+        """One that takes about two seconds here, sample by sample."""
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")
+        words = ["eval", "r", "batch.eval=1"]
+        samples = 2000
+        seconds = self.expect(0, *words, f"data.eval.samples={samples}", "--json").records[0]["seconds"]
+        many = f"data.eval.samples={min(int(samples * 2.5 / seconds), 3000000)}"
+        said = self.on_stderr(*words, many)
+        self.assertRegex(said, r"\r\x1b\[Kevaluating \[data\.eval\]  \d+ %  .* \d+/\d+ batches  0:0\d  ETA \d:\d\d")
+        self.assertTrue(said.rstrip().endswith(ERASE.rstrip()) or ERASE in said[said.rindex("evaluating"):], said[-200:])
+        self.assertNotIn("evaluating", self.on_stderr(*words, many, "-q"))
+        self.assertNotIn("evaluating", self.on_stderr(*words, many, "run.progress=false"))
+
+
+if __name__ == "__main__":
+    unittest.main()
