@@ -15,11 +15,6 @@ namespace {
 
 constexpr char kOutOfMemory[] = "[session] out of memory while a checkpoint was written";
 
-// Errors of a save with which the run may go on: the checkpoints before it are still there.
-bool is_harmless(uint32_t code) {
-  return code == PLAIT_ERR_IO || code == PLAIT_ERR_NOT_FOUND || code == PLAIT_ERR_MEMORY;
-}
-
 // A code and a text, "" without an error, so that other ranks can throw it.
 template <class F>
 std::string error_of(F&& f) {
@@ -129,6 +124,10 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
 }
 
 }  // namespace
+
+bool is_harmless(uint32_t code) {
+  return code == PLAIT_ERR_IO || code == PLAIT_ERR_NOT_FOUND || code == PLAIT_ERR_MEMORY;
+}
 
 void fail_saving(const SavedCheckpoint& saved) {
   throw CollectiveError(saved.error->code(), saved.error->text(), saved.error->cause());

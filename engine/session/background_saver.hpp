@@ -26,6 +26,8 @@ struct SavedCheckpoint {
   std::optional<Error> error;
 };
 
+// Codes of a save with which the run may go on: the checkpoints before it are still there.
+bool is_harmless(uint32_t code);
 // Throws its error, as all ranks do.
 [[noreturn]] void fail_saving(const SavedCheckpoint& saved);
 

@@ -262,7 +262,12 @@ std::string Session::describe() const {
           .field("ranks", g.ranks)
           .field("backend", g.backend)
           .end_object();
-  w.end_array().key("last_evaluation");
+  w.end_array().key("unsaved");
+  if (c.unsaved.step >= 0)
+    w.object().field("step", c.unsaved.step).field("bytes", c.unsaved.bytes).end_object();
+  else
+    w.null();
+  w.key("last_evaluation");
   if (parts_->evaluator.last()) {
     w.object();
     write_members(w, *parts_->evaluator.last());

@@ -126,6 +126,11 @@ struct SessionContext {
   std::unique_ptr<RunFiles> run_files;  // null with no_files
   bool keeps_files = false;             // rank 0 has run_files
   bool running = false;                 // inside run()
+  // How the newest run() ended, if what it has trained could not be saved; step -1: it was saved.
+  struct Unsaved {
+    int64_t step = -1;
+    uint64_t bytes = 0;  // of this rank's part of the checkpoint
+  } unsaved;
   std::atomic<bool> cancelled{false};
 
  private:

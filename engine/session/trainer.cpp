@@ -342,7 +342,7 @@ std::string Trainer::next_save(int64_t step) const {
                                        : "no other save follows";
 }
 
-void Trainer::not_saved(const SavedCheckpoint& s, bool continues) {
+void Trainer::not_saved(const SavedCheckpoint& s, After after) {
   not_saved_ = s;
   if (saved_at_ == s.step) saved_at_ = -1;
   if (c_.state.kept.step == s.step) {
@@ -351,32 +351,49 @@ void Trainer::not_saved(const SavedCheckpoint& s, bool continues) {
   }
   if (!c_.ranks.is_leader()) return;
   const std::string text = s.error->full_text();
-  c_.log.warn(text + (continues
-                          ? "\nThe run continues without this checkpoint; " + next_save(s.step)
-                          : strf("\nstep %lld has no checkpoint", static_cast<long long>(s.step))));
+  if (after == After::kSteps)
+    c_.log.warn(text + "\nThe run continues without this checkpoint; " + next_save(s.step));
+  else if (after == After::kEnd || (after == After::kSave && s.step < c_.state.step))
+    c_.log.warn(text + strf("\nstep %ld has no checkpoint", static_cast<long>(s.step)));
   if (c_.run_files)
     c_.run_files->metrics().event("checkpoint_failed", s.step, unix_seconds(), {}, "error", text);
 }
 
-// Waits until no checkpoint is being written. continues: steps follow.
-void Trainer::drain_save(const StepResult& r, bool continues) {
+// Waits until no checkpoint is being written.
+void Trainer::drain_save(const StepResult& r, After after) {
   p_.checkpoints.wait_for_save();
   if (const std::optional<SavedCheckpoint> s = p_.checkpoints.take_saved())
-    s->error ? not_saved(*s, continues) : saved(r, *s);
+    s->error ? not_saved(*s, after) : saved(r, *s);
+}
+
+// For the host, which then knows that the run came to its end all the same.
+void Trainer::end_unsaved(const StepResult& r) {
+  c_.unsaved = {r.step, 0};
+  plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
+    if (b.ours && b.saved) c_.unsaved.bytes += b.bytes();
+  });
+}
+
+// Tries again what has failed behind this step.
+void Trainer::save_at_end(const StepResult& r) {
+  try {
+    if (kept_lost_.step == r.step) c_.state.kept = kept_lost_;
+    saved(r, {r.step, p_.checkpoints.save(""), {}});
+  } catch (const Error& e) {
+    if (is_harmless(e.code())) end_unsaved(r);
+    throw;
+  }
 }
 
 // A save between two steps (`continues`) may fail.
 void Trainer::save(const StepResult& r, bool continues) {
   if (continues && saved_at_ == r.step) return;  // it may still be under way
   p_.steps.pause();
-  drain_save(r, continues);
+  drain_save(r, continues ? After::kSteps : After::kSave);
   if (!c_.keeps_files || saved_at_ == r.step) return;
   saved_at_ = r.step;
   since_save_.restart();
-  if (!continues) {
-    if (kept_lost_.step == r.step) c_.state.kept = kept_lost_;
-    return saved(r, {r.step, p_.checkpoints.save(""), {}});
-  }
+  if (!continues) return save_at_end(r);
   p_.checkpoints.save_between(copies_);
   if (!copies_) drain_save(r);
 }
@@ -387,7 +404,7 @@ void Trainer::finish_save(const Error* e) {
   StepResult at;
   at.step = c_.state.step;
   try {
-    drain_save(at, false);
+    drain_save(at, After::kEnd);
   } catch (const Error& own) {
     if (own.code() == PLAIT_ERR_PEER) return;
     if (e && e->code() == PLAIT_ERR_PEER) throw;
@@ -474,8 +491,11 @@ StepResult Trainer::loop() {
   if (r.step < total && !r.finished) stop(r, Stop::kAfter);
   warn(slow_ops_.give_up());
   if (evaluated_at_ != r.step) evaluate(r);
-  experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, false);
-  if (not_saved_) fail_saving(*not_saved_);
+  experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, After::kThrow);
+  if (not_saved_) {
+    end_unsaved(r);
+    fail_saving(*not_saved_);
+  }
   if (!best_metric_.empty() && c_.state.kept.step >= 0 && c_.run_files)
     c_.log.info(
         "[checkpoint] the best " + best_metric_ +
@@ -515,11 +535,11 @@ StepResult Trainer::run_and_report() {
   } catch (const CollectiveError& e) {
     progress_.finish();
     const bool of_save = e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_MEMORY;
-    if (e.code() != PLAIT_ERR_CANCELLED) ended(of_save ? "failed" : "aborted", e.text());
+    if (e.code() != PLAIT_ERR_CANCELLED) ended(of_save ? "failed" : "aborted", e.full_text());
     throw;
   } catch (const Error& e) {
     progress_.finish();
-    ended("failed", e.text());
+    ended("failed", e.full_text());
     throw;
   } catch (const std::exception& e) {
     ended("failed", e.what());
@@ -532,6 +552,7 @@ StepResult Trainer::run() {
     SessionParts& parts;
     explicit Running(SessionParts& p) : parts(p) {
       parts.context.running = true;
+      parts.context.unsaved = {};
       parts.steps.follow(true);
     }
     ~Running() {

@@ -42,10 +42,15 @@ class Trainer {
   enum class Stop { kOnRequest, kAfter };  // kAfter: Settings::stop_after
   [[noreturn]] void stop(const StepResult& r, Stop why = Stop::kOnRequest);
   void save(const StepResult& r, bool continues);
-  void drain_save(const StepResult& r, bool continues = true);
+  void save_at_end(const StepResult& r);
+  // What follows a save: steps; a save that fails if this step cannot be saved; an end that throws
+  // the error of a save that failed; an end for another reason.
+  enum class After { kSteps, kSave, kThrow, kEnd };
+  void drain_save(const StepResult& r, After after = After::kSteps);
   void finish_save(const Error* e);
   void saved(const StepResult& r, const SavedCheckpoint& s);
-  void not_saved(const SavedCheckpoint& s, bool continues);
+  void not_saved(const SavedCheckpoint& s, After after);
+  void end_unsaved(const StepResult& r);
   std::string next_save(int64_t step) const;
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);

@@ -14,7 +14,7 @@ from support import PLAIT, TIME, Case, Outcome, TINY
 INSIDE = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
 # Checkpoints of 2.3 MiB: 17,000 * 12 weights, with two states of AdamW each.
 WIDE = ["model.layers[0].out=17000", "batch.global=4", "run.steps=6", "run.progress=false",
-        "checkpoint.every=2", "checkpoint.keep=9"]
+        "checkpoint.every=2", "checkpoint.keep=9", "run.log_every=1"]
 
 
 def unavailable():
@@ -54,7 +54,8 @@ class FullDisk(Case):
 
     def test_a_save_that_does_not_fit_leaves_the_ones_before_it_and_the_run_goes_on(self):
         # Room for two: the third is that of the end, which must not fail.
-        look = 'ls -A disk/run/ckpt; "$0" checkpoint verify disk/run >&2; echo verified $?'
+        look = ('ls -A disk/run/ckpt; "$0" checkpoint verify disk/run >&2; echo verified $?; '
+                '"$0" status disk/run')
         done = self.run_on(6, after=look)
         self.assertEqual(done.code, 3, done.err)
         names = done.out.split()
@@ -66,6 +67,16 @@ class FullDisk(Case):
                       done.err)
         self.assertRegex(done.err, r"cannot write .* to 'disk/run/ckpt/\.tmp-6-\w+/\w+\.safetensors'"
                                    ": No space left on device")
+        # What the run came to is not lost, and each is told once.
+        self.assertEqual(done.err.count("step 6 could not be saved"), 1)
+        self.assertRegex(done.err, r"\n  free \d+\.\d [KM]iB or more on the file system of 'disk/run', "
+                                   "then resume from step-0000000004: plait run t.toml 'model.layers")
+        self.assertRegex(done.err, r" --run-dir disk/run --resume must\n$")
+        told = (self.folder / "out").read_text()
+        for text in ("ended after step 6: training loss ", " samples/s, ", "\naccuracy ",
+                     "lowest (step)", "\nfiles are in disk/run\n"):
+            self.assertIn(text, told)
+        self.assertIn("No space left on device", done.out)
 
     def test_more_than_the_disk_has_stops_nothing_but_the_save(self):
         # Not even the first fits; each is a warning, the last an error.
@@ -75,6 +86,20 @@ class FullDisk(Case):
         self.assertNotIn("tmp", done.out)
         for step in (2, 4, 6):
             self.assertIn(f"step {step} could not be saved to", done.err)
+        self.assertRegex(done.err, r"'disk/run', then start again: plait run .* --resume auto\n$")
+
+    def test_a_record_of_its_own_and_ranks(self):
+        done = self.run_on(6, "--json", after='grep unsaved out')
+        self.assertEqual(done.code, 3, done.err)
+        unsaved = done.event("unsaved")
+        self.assertEqual((unsaved["step"], unsaved["run_dir"]), (6, "disk/run"))
+        self.assertIn("accuracy", unsaved["evaluation"]["metrics"])
+        done = self.run_on(6, "topology.data=2", after=":")
+        self.assertEqual(done.code, 3, done.err)
+        self.assertEqual(done.err.count("step 6 could not be saved"), 1, done.err)
+        self.assertIn("'disk/run' can be written again, resume from step-0000000004: plait run",
+                      done.err)
+        self.assertIn("ended after step 6: ", (self.folder / "out").read_text())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "bindings/cli/ranks.hpp"
 #include "bindings/cli/runs/event_reader.hpp"
 #include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/runs/run_summary.hpp"
 #include "bindings/cli/terminal/waiting.hpp"
 
@@ -45,7 +47,10 @@ class Run {
   void tell_more(double opened);  // seconds
   void on_step(const plait_step_result& r);
   void pass_events_on();
-  void report(Session& session, const plait_step_result& last);
+  void report(const Json& session, const plait_step_result& last, bool saved);
+  std::string resume_command(const std::string& run_dir, const char* mode = "must") const;
+  std::string way_on(const std::string& run_dir, double bytes) const;
+  [[noreturn]] void end_unsaved(const Json& session, const HostError& e);
   int interrupted(const Json& session, const HostError& e);
   Json rates(const plait_step_result& last, double seconds) const;
 
@@ -59,6 +64,7 @@ class Run {
   Clock::time_point start_, last_step_;
   int64_t first_samples_ = -1, last_samples_ = 0;
   int64_t stopped_at_ = 0;             // by --until
+  plait_step_result newest_{};         // without its metrics
   std::optional<EventReader> events_;  // with --json
 };
 
@@ -114,6 +120,9 @@ void Run::pass_events_on() {
 void Run::on_step(const plait_step_result& r) {
   last_step_ = Clock::now();
   last_samples_ = r.samples;
+  newest_ = r;
+  newest_.metrics = nullptr;
+  newest_.n_metrics = 0;
   if (arguments_.until > 0 && r.step >= arguments_.until && !r.finished) stopped_at_ = r.step;
   if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return;
   pass_events_on();
@@ -159,22 +168,21 @@ std::string times_text(double seconds, double trained) {
 }
 
 std::string rates_text(const Json& rates) {
-  std::string text = strf("%.0f samples/s, ", rates.value("samples_per_s", 0.0));
+  std::string text = rate_number(rates.value("samples_per_s", 0.0)) + " samples/s, ";
   if (rates.contains("tokens_per_s"))
-    text += strf("%.0f tokens/s, ", rates.value("tokens_per_s", 0.0));
+    text += rate_number(rates.value("tokens_per_s", 0.0)) + " tokens/s, ";
   if (rates.contains("tflops")) text += scaled(rates.value("tflops", 0.0) * 1e12, "FLOP/s, ");
   if (rates.contains("mfu")) text += strf("mfu %.1f %%, ", 100 * rates.value("mfu", 0.0));
   return text;
 }
 
-void Run::report(Session& session, const plait_step_result& last) {
-  const Json facts = Json::parse(session.describe());
+void Run::report(const Json& facts, const plait_step_result& last, bool saved) {
   const std::string run_dir = facts.value("run_dir", "");
   const Json evaluation = facts.value("last_evaluation", Json());
   const bool stepped = last_samples_ > first_samples_;
   const double trained = facts.value("training_seconds", 0.0);
   const Json rates = this->rates(last, trained);
-  Json done = {{"event", "done"},
+  Json done = {{"event", saved ? "done" : "unsaved"},
                {"run_dir", run_dir},
                {"step", last.step},
                {"loss", stepped ? json_number(last.loss) : Json()}};
@@ -182,19 +190,20 @@ void Run::report(Session& session, const plait_step_result& last) {
   if (last.tokens > 0) done["tokens"] = last.tokens;
   if (last.skipped_steps > 0) done["skipped_steps"] = last.skipped_steps;
   const auto steps = plan_.value("steps", 0LL);
-  if (stepped && static_cast<long long>(last.step) < steps) done["stopped_early"] = true;
+  // Without its checkpoint the end does not tell whether it was one on request.
+  const bool early = saved && static_cast<long long>(last.step) < steps;
+  if (stepped && early) done["stopped_early"] = true;
   done["evaluation"] = evaluation;
   pass_events_on();
   terminal_.record(done);
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
   const auto step = static_cast<long long>(last.step);
   if (stepped) {
-    terminal_.line(
-        last.skipped
-            ? strf("done after step %lld, which was skipped: values were not finite", step)
-            : strf("done after step %lld: training loss %s", step, metric_text(last.loss).c_str()));
+    terminal_.line(strf(saved ? "done after step %lld" : "ended after step %lld", step) +
+                   (last.skipped ? ", which was skipped: values were not finite"
+                                 : ": training loss " + metric_text(last.loss)));
     const auto skipped = static_cast<long long>(last.skipped_steps);
-    if (step < steps)
+    if (early)
       terminal_.line(strf("stopped early, after %lld of ", step) + counted(steps, "step") +
                      ": evaluate.early_stop");
     if (skipped > 0)
@@ -211,9 +220,8 @@ void Run::report(Session& session, const plait_step_result& last) {
   terminal_.line("files are in " + run_dir);
 }
 
-int Run::interrupted(const Json& session, const HostError& e) {
-  if (terminal_.silent) return stopped_at_ > 0 ? kOk : kInterrupted;
-  const std::string run_dir = session.value("run_dir", "");
+// On another command line, or another day.
+std::string Run::resume_command(const std::string& run_dir, const char* mode) const {
   // What came from a pipe is in the run directory, with its overrides.
   const bool piped = arguments_.file.is_copy() || arguments_.file.given.starts_with("/dev/fd/");
   FileArguments file = arguments_.file;
@@ -221,8 +229,42 @@ int Run::interrupted(const Json& session, const HostError& e) {
     file = {};
     file.given = run_dir;
   }
-  const std::string command = "plait run" + context_.arguments_text(file) + " --run-dir " +
-                              path_word(run_dir) + " --resume must";
+  return "plait run" + context_.arguments_text(file) + " --run-dir " + path_word(run_dir) +
+         " --resume " + mode;
+}
+
+// Where the newest checkpoint leaves off, and what must be free before the run can go on from it.
+std::string Run::way_on(const std::string& run_dir, double bytes) const {
+  std::error_code unknown;
+  const auto space = std::filesystem::space(run_dir, unknown);
+  const double lacks = unknown ? 0 : bytes - static_cast<double>(space.available);
+  const std::string first =
+      lacks > 0 && own_.alone()
+          ? "free " + bytes_text(lacks) + " or more on the file system of '" + run_dir + "', then "
+          : "when '" + run_dir + "' can be written again, ";
+  const std::string checkpoint = read_run(run_dir).checkpoint;
+  const std::string name = checkpoint.substr(checkpoint.rfind('/') + 1);
+  return first + (name.empty() ? "start again: " : "resume from " + name + ": ") +
+         resume_command(run_dir, name.empty() ? "auto" : "must");
+}
+
+// The steps were made, so their figures are shown; the error of the checkpoint ends the command.
+void Run::end_unsaved(const Json& session, const HostError& e) {
+  const std::string run_dir = session.value("run_dir", "");
+  if (run_dir.empty() || terminal_.silent) throw e;
+  report(session, newest_, false);
+  const auto bytes = session.value("unsaved", Json::object()).value("bytes", 0.0);
+  const std::string way = way_on(run_dir, bytes);
+  if (own_.alone()) throw HostError(e.code(), std::string(e.what()) + "\n" + way);
+  // The others report the same error, which is printed once.
+  terminal_.notice(way);
+  throw e;
+}
+
+int Run::interrupted(const Json& session, const HostError& e) {
+  if (terminal_.silent) return stopped_at_ > 0 ? kOk : kInterrupted;
+  const std::string run_dir = session.value("run_dir", "");
+  const std::string command = resume_command(run_dir);
   pass_events_on();
   terminal_.record({{"event", stopped_at_ > 0 ? "stopped" : "interrupted"},
                     {"run_dir", run_dir},
@@ -311,10 +353,13 @@ int Run::train(const Plan& plan) {
           {.announce = !terminal_.silent, .debounce = !own_.alone() || !isatty(STDIN_FILENO)});
       last = session.run();
     }
-    report(session, last);
+    report(Json::parse(session.describe()), last, true);
     return kOk;
   } catch (const HostError& e) {
     if (e.code() == PLAIT_ERR_CANCELLED) return interrupted(facts, e);
+    const Json now = Json::parse(session.describe());
+    if (last_samples_ > first_samples_ && now.value("unsaved", Json()).is_object())
+      end_unsaved(now, e);
     throw;
   }
 }
