@@ -207,6 +207,13 @@ void shared_memory(JsonWriter& w, const std::vector<SharedMemoryUse>& shared) {
   w.end_array();
 }
 
+// As the files of a run have them; the loss has no entry.
+void names(JsonWriter& w, const char* key, const std::vector<Metric>& metrics) {
+  w.key(key).array();
+  for (const Metric& m : metrics) w.value(m.name);
+  w.end_array();
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan, const std::vector<SharedMemoryUse>& shared) {
@@ -252,7 +259,10 @@ std::string describe(const Plan& plan, const std::vector<SharedMemoryUse>& share
   w.end_object().key("entry_points").array();
   for (const EntryPoint& e : plan.entry_points) entry_point(w, plan, e);
   outputs(w.end_array(), plan);
-  w.end_object();
+  w.key("metrics").object();
+  names(w, "train", plan.train_metrics);
+  names(w, "evaluation", plan.metrics);
+  w.end_object().end_object();
   return w.text();
 }
 

@@ -46,10 +46,16 @@ class Sweep(Case):
         # The same command finds all of it done.
         again, table = self.sweep(RATES, "model.layers[0].out=4,8", "run.log_every=1")
         self.assertEqual((again, table), ([], done))
-        self.fails(2, ["sweep", "t.toml", RATES], "holds another sweep", "--dir")
+        self.fails(2, ["sweep", "t.toml", RATES, "--dir", "runs/tiny-sweep"], "holds another sweep", "--dir")
+        # Another one has a folder of its own, and comes back to it.
+        for new in (1, 0):
+            other = self.expect(0, "sweep", "t.toml", "run.seed=1,2")
+            self.assertIn("2 trials of t.toml in runs/tiny-sweep-2\n", other.out)
+            self.assertIn("runs/tiny-sweep holds another sweep", other.err)
+            self.assertEqual(other.out.count(": step 40"), 2 * new)
         text = self.expect(0, "sweep", "t.toml", RATES, "--dir", "s", "--metric", "eval/accuracy", "--maximize", "run.seed=3").out.splitlines()
         self.assertEqual(text[0], "3 trials of t.toml in s")
-        self.assertEqual(text[4].split(), ["trial", "optimizer.learning_rate", "eval/accuracy", "loss", "step", "state"])
+        self.assertEqual(text[4].split(), ["trial", "optimizer.learning_rate", "eval/accuracy", "mean_loss", "step", "state"])
         accuracies = [float(line.split()[2]) for line in text[5:8]]
         self.assertEqual(accuracies, sorted(accuracies, reverse=True))
         self.assertEqual(len(self.expect(0, "runs", "s").out.splitlines()), 4)
@@ -86,7 +92,13 @@ class Sweep(Case):
 
     def test_halving_by_what_is_better(self):
         """Without an evaluation at the ends of rounds, less training loss is better, whatever --maximize says."""
-        trials, done = self.sweep("optimizer.learning_rate=0.0,0.02", "run.log_every=10", "--halving", "--metric", "eval/accuracy", "--maximize")
+        words = ("optimizer.learning_rate=0.0,0.02", "run.log_every=10", "--halving", "--metric", "eval/accuracy", "--maximize")
+        told = self.expect(0, "sweep", "t.toml", *words, "--dir", "told")
+        self.assertIn("at step 20 the trials have no 'eval/accuracy' yet: mean_loss decides, lowest first; "
+                      "evaluate.every=20 evaluates them there\n", told.err)
+        self.assertRegex(told.out, r"\n0000 .* 20 +dropped\n")
+        trials, done = self.sweep(*words)
+        self.assertEqual([t["state"] for t in done["trials"]], ["done", "dropped"])
         self.assertEqual(done["trials"][0]["overrides"], ["optimizer.learning_rate=0.02"])
         self.assertEqual([t["step"] for t in done["trials"]], [40, 20])
 
@@ -106,16 +118,38 @@ class Sweep(Case):
         done = subprocess.run(["bash", "-c", f"{PLAIT} sweep <(cat t.toml) run.seed=1,2"], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("not from a pipe", done.stderr)
-        said = self.expect(0, "sweep", "t.toml", "run.seed=1,2", "--metric", "eval/acuracy", "--dir", "m").err
-        self.assertIn("no trial has a value 'eval/acuracy' (did you mean 'eval/accuracy'?)", said)
+        self.expect(0, "sweep", "t.toml", "run.seed=1,2", "run.steps=2", "--dir", "m")
         (self.folder / "t.toml").write_text(TINY.replace("samples = 200", "samples = 201"))
-        self.fails(2, ["sweep", "t.toml", "run.seed=1,2", "--metric", "eval/acuracy", "--dir", "m"], "an experiment that has changed since")
+        self.fails(2, ["sweep", "t.toml", "run.seed=1,2", "run.steps=2", "--dir", "m"], "an experiment that has changed since")
+
+    def test_the_metric_is_checked_before_anything_trains(self):
+        for words, name, near in (([], "eval/acuracy", "eval/accuracy"), ([], "meanloss", "mean_loss"),
+                                  (["metrics[0].train=false"], "accuracy", "eval/accuracy")):
+            self.fails(2, ["sweep", "t.toml", "run.seed=1,2", *words, "--metric", name, "--dir", "m"],
+                       f"--metric '{name}' is no value of these trials (did you mean '{near}'?); there are: eval/loss, eval/accuracy, mean_loss, loss, ")
+        self.fails(2, ["sweep", "t.toml", "run.seed=1,2", "--metric", "foo", "--dir", "m"], "'foo' is no value of these trials; there are: ")
+        self.assertFalse((self.folder / "m").exists())
+        both = self.expect(0, "sweep", "t.toml", "run.seed=1,2", "metrics[0].train=true", "--metric", "accuracy", "--dir", "b", "run.steps=2")
+        self.assertIn("--metric accuracy is that of training; that of the evaluation is eval/accuracy", both.err)
+
+    def test_what_became_of_a_trial(self):
+        """A combination that cannot be planned fails with its reason; those behind it run."""
+        words = ("topology.data=3,1", "batch.global=16", "--dir", "w", "--jobs", "1")
+        trials, done = self.sweep(*words, code=1)
+        self.assertEqual([(t["trial"], t["state"]) for t in done["trials"]], [(1, "done"), (0, "failed")])
+        self.assertIn("16", done["trials"][1]["reason"])
+        self.assertEqual(done["trials"][0]["reason"], "")
+        text = self.expect(1, "sweep", "t.toml", *words, "-q").out.splitlines()
+        self.assertEqual(text[0].split()[-2:], ["state", "reason"])
+        self.assertRegex(text[2], r"^0000 +3 +0 +failed +\[.*16")
+        self.assertEqual(sorted(os.listdir(self.folder / "w")), ["0001", "logs", "sweep.json", "sweep.lock"])
+        self.assertIn("error: ", (self.folder / "w/logs/0000.log").read_text())
 
     def test_one_fails(self):
         """It stands in the table, last, and the other one runs."""
         words = ("optimizer.type=\"sgd\"", "optimizer.learning_rate=0.01,1e30", "guard.nonfinite_limit=1", "--dir", "f")
         trials, done = self.sweep(*words, code=1)
-        self.assertEqual([t["state"] for t in done["trials"]], ["done", "aborted"])
+        self.assertEqual([t["state"] for t in done["trials"]], ["done", "failed"])
         self.assertEqual(sorted(t["code"] for t in trials), [0, 5])
         again, table = self.sweep(*words, code=1)  # it is tried again
         self.assertEqual([t["trial"] for t in again], [1])
@@ -138,6 +172,7 @@ class Sweep(Case):
         self.assertEqual(sweep.returncode, 4, out + err)
         self.assertIn("stopped on request; the same command continues: ", err)
         self.assertEqual(out.count("interrupted"), 2)
+        self.assertEqual(out.count("not started"), 1)
         self.assertFalse((self.folder / "i/0002").exists())
         steps = [self.expect(0, "status", f"i/{name}", "--json").records[0]["step"] for name in ("0000", "0001")]
         self.assertTrue(all(any((self.folder / "i" / name / "ckpt").glob("step-*")) for name in ("0000", "0001")))

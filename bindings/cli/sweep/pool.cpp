@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/interrupt.hpp"
@@ -72,6 +74,8 @@ pid_t start(const PoolJob& job, const std::vector<int>& cores, const sigset_t& m
   std::vector<char*> argv;
   for (const std::string& word : job.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  std::error_code unmade;
+  std::filesystem::create_directories(std::filesystem::path(job.log).parent_path(), unmade);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) execute(argv, job.log.c_str(), cores, mask, parent);

@@ -9,7 +9,8 @@ namespace plait::cli {
 
 struct PoolJob {
   std::vector<std::string> command;  // argv
-  std::string log;                   // file for stdout and stderr; appended to
+  std::string log;                   // file for stdout and stderr, in a folder that is made if
+                                     // there is none; appended to
 };
 
 // Runs the jobs in order, `at_once` at a time, each bound to its part of the cores. on_end(index,

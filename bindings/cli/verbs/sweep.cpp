@@ -3,20 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/launch/cores.hpp"
+#include "bindings/cli/ranks.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/sweep/lock.hpp"
+#include "bindings/cli/sweep/outcome.hpp"
 #include "bindings/cli/sweep/pool.hpp"
 #include "bindings/cli/sweep/trials.hpp"
 #include "bindings/cli/terminal/table.hpp"
@@ -41,12 +46,34 @@ struct Trial {
   double value = std::nan("");  // of the metric
   double loss = std::nan("");   // the mean training loss since the line before
   int code = 0;                 // of its newest process
+  bool dropped = false;         // by --halving
   // It ended for a reason of its own; one that was halted or not begun has not failed.
   bool failed() const {
     const std::string& s = run.state;
-    return s == "failed" || s == "aborted" || s == "lost" || (code != kOk && code != kInterrupted);
+    return s == "failed" || s == "lost" || (code != kOk && code != kInterrupted);
   }
+  std::string log;  // what its processes have printed
+  std::string state() const;
+  std::string reason() const;
 };
+
+// What became of it, for a user of the sweep.
+std::string Trial::state() const {
+  if (failed()) return "failed";
+  if (dropped) return "dropped";
+  if (run.state != "unknown") return run.state;
+  return code == kInterrupted ? "interrupted" : "not started";
+}
+
+// Why it failed: "", if it has not.
+std::string Trial::reason() const {
+  if (!failed()) return "";
+  const std::string said = last_error(log);
+  if (!said.empty()) return said;
+  if (!run.message.empty()) return plain(run.message);
+  return run.state == "lost" ? "its process has ended without recording why"
+                             : strf("exit code %d", code);
+}
 
 class Sweep {
  public:
@@ -57,17 +84,22 @@ class Sweep {
  private:
   void make_trials();
   void check_trials();
+  Json plan_of(const Engine& engine) const;
   Experiment read_trial(const Engine& engine, const Trial& trial) const;
-  void choose_metric(const Json& values);
+  void choose_metric(const Json& values, const Json& plan);
   void check_metric() const;
-  void open_record(const Json& values);
+  Json record_of_sweep(const Json& values) const;
+  void open_record();
+  bool is_record(const std::string& path, Json& rounds) const;
+  std::string free_folder(const std::string& name) const;
   void write_record() const;
   PoolJob job_of(const Trial& trial, int64_t until) const;
   int run_round(const std::vector<size_t>& trials, int64_t until);
   int run_halving();
   void ended(size_t index, int code);
   void read(Trial& trial) const;
-  std::vector<size_t> better_half(std::vector<size_t> trials) const;
+  std::vector<size_t> better_half(std::vector<size_t> trials, int64_t step) const;
+  void mark_dropped();
   std::vector<size_t> ranking() const;
   int finish(int signal);
   void show_table(const std::vector<size_t>& order) const;
@@ -114,6 +146,27 @@ Experiment Sweep::read_trial(const Engine& engine, const Trial& trial) const {
   return Experiment::read(engine, file.path(), file.overrides());
 }
 
+// Of the first trial that has one: others may ask for what cannot be planned, which is then their
+// failure alone. Errors: of the first one, if none has.
+Json Sweep::plan_of(const Engine& engine) const {
+  std::exception_ptr first;
+  t_.silent = true;  // each trial's process tells its warnings
+  for (const Trial& trial : trials_) {
+    try {
+      const Experiment experiment = read_trial(engine, trial);
+      const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
+      const Job job(JobSettings{.size = static_cast<uint32_t>(ranks)});
+      const Plan plan(experiment, job);
+      t_.silent = false;
+      return Json::parse(plan.describe());
+    } catch (const HostError&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  t_.silent = false;
+  std::rethrow_exception(first);
+}
+
 // All of them, before the first one starts; sets what follows from the experiment.
 void Sweep::check_trials() {
   a_.file.path();  // which reads a pipe
@@ -131,7 +184,6 @@ void Sweep::check_trials() {
     const Experiment experiment = read_trial(engine, trial);
     if (&trial != &trials_.front()) continue;
     values = Json::parse(experiment.describe());
-    if (a_.halving) steps_ = Json::parse(Plan(experiment).describe()).value("steps", int64_t{0});
   }
   const auto text = [&](const char* key) {
     const auto at = values.find(key);
@@ -139,14 +191,21 @@ void Sweep::check_trials() {
   };
   if (const std::string endless = unbounded_reason(values); !endless.empty())
     throw CliError(kUsage, "[cli] " + endless);
-  choose_metric(values);
-  folder_ = a_.folder.empty() ? text("run.out") + "/" + text("run.name") + "-sweep" : a_.folder;
-  for (size_t i = 0; i < trials_.size(); ++i) trials_[i].path = folder_ + strf("/%04zu", i);
-  open_record(values);
+  const Json plan = plan_of(engine);
+  steps_ = plan.value("steps", int64_t{0});
+  choose_metric(values, plan);
+  record_ = record_of_sweep(values);
+  folder_ = a_.folder.empty() ? free_folder(text("run.out") + "/" + text("run.name") + "-sweep")
+                              : a_.folder;
+  for (size_t i = 0; i < trials_.size(); ++i) {
+    trials_[i].path = folder_ + strf("/%04zu", i);
+    trials_[i].log = folder_ + strf("/logs/%04zu.log", i);
+  }
+  open_record();
 }
 
 // The loss of the evaluation, or that of training where there is none.
-void Sweep::choose_metric(const Json& values) {
+void Sweep::choose_metric(const Json& values, const Json& plan) {
   bool evaluates = false;
   for (const auto& [key, value] : values.items())
     evaluates = evaluates || key.starts_with("data.eval.");
@@ -154,6 +213,19 @@ void Sweep::choose_metric(const Json& values) {
   if (!evaluates && metric_.starts_with("eval/"))
     throw CliError(kUsage,
                    "[cli] --metric is '" + metric_ + "', but the experiment has no [data.eval]");
+  const std::vector<std::string> names = ranked_values(plan, evaluates);
+  const auto is_there = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const std::string evaluated = "eval/" + metric_;
+  if (!is_there(metric_)) {
+    const std::string near = is_there(evaluated) ? evaluated : nearest(metric_, names);
+    throw CliError(kUsage, "[cli] --metric '" + metric_ + "' is no value of these trials" +
+                               (near.empty() ? "" : " (did you mean '" + near + "'?)") +
+                               "; there are: " + joined(names, ", "));
+  }
+  if (is_there(evaluated) && metric_ != "loss" && !t_.json)
+    t_.note("--metric " + metric_ + " is that of training; that of the evaluation is " + evaluated);
 }
 
 // Some trials have run: one of them should know the metric.
@@ -180,13 +252,38 @@ bool are_rounds(const Json& rounds, size_t n_trials) {
          });
 }
 
-// So that the same command continues the sweep, and another one is refused.
-void Sweep::open_record(const Json& values) {
+Json Sweep::record_of_sweep(const Json& values) const {
   Json trials = Json::array();
   for (const Trial& trial : trials_) trials.push_back(trial.overrides);
-  record_ = {{"schema", 1},          {"file", a_.file.given},   {"words", space_.words},
-             {"metric", metric_},    {"maximize", a_.maximize}, {"halving", a_.halving},
-             {"experiment", values}, {"trials", trials},        {"rounds", Json::array()}};
+  return {{"schema", 1},          {"file", a_.file.given},   {"words", space_.words},
+          {"metric", metric_},    {"maximize", a_.maximize}, {"halving", a_.halving},
+          {"experiment", values}, {"trials", trials},        {"rounds", Json::array()}};
+}
+
+// Whether the file is that of this sweep; then sets the rounds that it has decided.
+bool Sweep::is_record(const std::string& path, Json& rounds) const {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Json before = Json::parse(text, nullptr, false);
+  if (!before.is_object()) return false;
+  rounds = before.value("rounds", Json::array());
+  before["rounds"] = Json::array();
+  return before == record_ && are_rounds(rounds, trials_.size());
+}
+
+// The name, or with -2, -3, … behind it: the first that holds this sweep or none.
+std::string Sweep::free_folder(const std::string& name) const {
+  std::string folder = name;
+  Json rounds;
+  for (int n = 2; fs::exists(folder + "/sweep.json") && !is_record(folder + "/sweep.json", rounds);
+       ++n)
+    folder = name + strf("-%d", n);
+  if (folder != name && !t_.json) t_.note(name + " holds another sweep");
+  return folder;
+}
+
+// So that the same command continues the sweep, and another one is refused.
+void Sweep::open_record() {
   const std::string path = folder_ + "/sweep.json";
   std::error_code error;
   if (fs::create_directories(folder_, error); error)
@@ -194,18 +291,15 @@ void Sweep::open_record(const Json& values) {
                                      "' of the sweep cannot be made: " + error.message() +
                                      "; name another one with --dir");
   lock_.emplace(folder_);
-  std::ifstream file(path);
-  if (!file) return write_record();
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Json before = Json::parse(text, nullptr, false);
-  const Json rounds = before.is_object() ? before.value("rounds", Json::array()) : Json();
-  if (before.is_object()) before["rounds"] = Json::array();
-  if (before != record_ || !are_rounds(rounds, trials_.size()))
+  if (!fs::exists(path)) return write_record();
+  Json rounds;
+  if (!is_record(path, rounds))
     throw CliError(kUsage, "[cli] '" + folder_ +
                                "' holds another sweep, or one of an experiment "
                                "that has changed since: " +
                                path + "; name another folder with --dir, or remove it");
   record_["rounds"] = rounds;
+  mark_dropped();
 }
 
 void Sweep::write_record() const {
@@ -221,7 +315,7 @@ PoolJob Sweep::job_of(const Trial& trial, int64_t until) const {
   command.insert(command.end(), {"--run-dir", trial.path, "--resume", "auto", "--quiet"});
   if (until > 0 && until < steps_)
     command.insert(command.end(), {"--until", std::to_string(until)});
-  return {std::move(command), trial.path + ".log"};
+  return {std::move(command), trial.log};
 }
 
 void Sweep::read(Trial& trial) const {
@@ -239,14 +333,14 @@ void Sweep::ended(size_t index, int code) {
              {"trial", index},
              {"overrides", trial.overrides},
              {"code", code},
+             {"state", trial.state()},
+             {"reason", trial.reason()},
              {"run", record_of(trial.run)}});
   std::string line = strf("%04zu ", index) + joined(trial.overrides, " ") +
                      strf(": step %lld", static_cast<long long>(trial.run.step));
-  if (!std::isnan(trial.value)) line += ", " + metric_ + " " + metric_text(trial.value);
+  if (!std::isnan(trial.value)) line += ", " + metric_ + " " + value_text(metric_, trial.value);
   if (trial.failed())
-    line += strf(", failed with code %d", code) + (trial.run.message.empty()
-                                                       ? "; see " + trial.path + ".log"
-                                                       : ": " + plain(trial.run.message));
+    line += strf(", failed with code %d: ", code) + trial.reason() + "; see " + trial.log;
   if (!t_.quiet) t_.line(line);
 }
 
@@ -269,12 +363,18 @@ int Sweep::run_round(const std::vector<size_t>& trials, int64_t until) {
                   [&](size_t job, int code) { ended(of_job[job], code); });
 }
 
-// By the metric if all that have not failed have it at their newest step, else by the training
-// loss, which all have.
-std::vector<size_t> Sweep::better_half(std::vector<size_t> trials) const {
+// By the metric if all that have not failed have it at their newest step, which is `step`, else by
+// the training loss, which all have.
+std::vector<size_t> Sweep::better_half(std::vector<size_t> trials, int64_t step) const {
   std::erase_if(trials, [&](size_t i) { return trials_[i].failed(); });
   const bool by_metric = std::none_of(trials.begin(), trials.end(),
                                       [&](size_t i) { return std::isnan(trials_[i].value); });
+  if (!by_metric && !trials.empty())
+    t_.notice(strf("at step %lld the trials have no '", static_cast<long long>(step)) + metric_ +
+              "' yet: mean_loss decides, lowest first" +
+              (metric_.starts_with("eval/") ? strf("; evaluate.every=%lld evaluates them there",
+                                                   static_cast<long long>(step))
+                                            : ""));
   const auto key = [&](size_t i) {
     const double v =
         by_metric ? (a_.maximize ? -trials_[i].value : trials_[i].value) : trials_[i].loss;
@@ -284,6 +384,14 @@ std::vector<size_t> Sweep::better_half(std::vector<size_t> trials) const {
                    [&](size_t a, size_t b) { return key(a) < key(b); });
   trials.resize((trials.size() + 1) / 2);
   return trials;
+}
+
+// Those that no decided round has kept.
+void Sweep::mark_dropped() {
+  const Json& rounds = record_["rounds"];
+  if (rounds.empty()) return;
+  const auto left = rounds.back().get<std::set<size_t>>();
+  for (size_t i = 0; i < trials_.size(); ++i) trials_[i].dropped = !left.contains(i);
 }
 
 // A round that is decided is not decided again when the same command continues the sweep.
@@ -301,9 +409,9 @@ int Sweep::run_halving() {
     if (!decided || last)
       if (const int signal = run_round(left, ends[round])) return signal;
     if (!decided) {
-      if (round == 0) check_metric();
-      rounds.push_back(last ? left : better_half(left));
+      rounds.push_back(last ? left : better_half(left, ends[round]));
       write_record();
+      mark_dropped();
     }
     left = rounds[round].get<std::vector<size_t>>();
   }
@@ -338,21 +446,31 @@ void Sweep::tell_comparison(const std::vector<size_t>& order) const {
 }
 
 void Sweep::show_table(const std::vector<size_t>& order) const {
-  Table table("l" + std::string(space_.axes.size(), 'l') + "rrrl");
+  const bool has_loss = metric_ != "mean_loss";
+  const bool any_failed = std::any_of(trials_.begin(), trials_.end(), std::mem_fn(&Trial::failed));
+  Table table("l" + std::string(space_.axes.size(), 'l') + (has_loss ? "rrrl" : "rrl") +
+              (any_failed ? "l" : ""));
   std::vector<std::string> head{"trial"};
   for (const SweepAxis& axis : space_.axes) head.push_back(axis.key);
-  head.insert(head.end(), {metric_, "loss", "step", "state"});
+  head.push_back(metric_);
+  if (has_loss) head.emplace_back("mean_loss");
+  head.insert(head.end(), {"step", "state"});
+  if (any_failed) head.emplace_back("reason");
   table.row(head);
+  const auto text = [](const std::string& name, double value) {
+    return std::isnan(value) ? "" : value_text(name, value);
+  };
   for (const size_t i : order) {
     const Trial& trial = trials_[i];
     std::vector<std::string> row{strf("%04zu", i)};
     for (const std::string& word : trial.overrides) row.push_back(word.substr(word.find('=') + 1));
-    row.insert(row.end(), {std::isnan(trial.value) ? "" : metric_text(trial.value),
-                           std::isnan(trial.loss) ? "" : metric_text(trial.loss),
-                           strf("%lld", static_cast<long long>(trial.run.step)), trial.run.state});
+    row.push_back(text(metric_, trial.value));
+    if (has_loss) row.push_back(text("mean_loss", trial.loss));
+    row.insert(row.end(), {strf("%lld", static_cast<long long>(trial.run.step)), trial.state()});
+    if (any_failed) row.push_back(trial.reason());
     table.row(row);
   }
-  t_.raw(table.text());
+  t_.raw(table.fitted("", t_.columns(), t_.utf8()));
 }
 
 int Sweep::finish(int signal) {
@@ -368,7 +486,8 @@ int Sweep::finish(int signal) {
                               {"overrides", trial.overrides},
                               {"value", json_number(trial.value)},
                               {"step", trial.run.step},
-                              {"state", trial.run.state},
+                              {"state", trial.state()},
+                              {"reason", trial.reason()},
                               {"run_dir", trial.path}});
   }
   t_.record(done);
@@ -407,9 +526,11 @@ void add_sweep(CLI::App& app, Context& context) {
                    "folder of the runs; default: NAME-sweep below run.out")
       ->type_name("DIR");
   verb->add_option("--metric", arguments->metric,
-                   "the value to minimise; default: eval/loss, without [data.eval] mean_loss")
+                   "value to rank by, lowest first; default: eval/loss, without [data.eval] "
+                   "mean_loss")
       ->type_name("NAME");
-  verb->add_flag("--maximize", arguments->maximize, "the best has most of it");
+  verb->add_flag("--maximize", arguments->maximize,
+                 "higher is better: ranks by --metric, highest first");
   verb->add_option("--jobs", arguments->jobs, "trials at a time; default: one per core")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
