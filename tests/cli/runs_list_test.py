@@ -46,13 +46,30 @@ class Runs(Case):
         self.assertEqual(len(self.expect(0, "runs", "runs/2").out.splitlines()), 2)
         record, = self.expect(0, "runs", ".", "--json").records
         self.assertEqual([run["run"] for run in record["runs"]], ["runs/x/1", "runs/2"])
-        for columns, there in ((40, ("state", "step")), (60, ("loss",)), (80, ("eval/loss",)), (200, ("changed",))):
+        for columns, there in ((40, ("state", "step")), (60, ("mean_loss",)), (80, ("eval/loss",)), (200, ("changed",))):
             lines = self.on_terminal("runs", columns=columns, env={"LC_ALL": "C.UTF-8"}).splitlines()
             self.assertEqual(len(lines), 3)
             self.assertLessEqual(max(map(len, lines)), columns)
             for head in there:
                 self.assertIn(head, lines[0].split())
         self.fails(2, ["runs", "--sort", "los"], "no run has a value 'los' (did you mean 'loss'?)")
+
+    def test_a_path_is_never_cut(self):
+        path = "runs/of-a-long-name-20261127-144650-dafeca/with-a-part-behind-it"
+        self.run_of(path)
+        for columns in (30, 80):
+            lines = self.on_terminal("runs", columns=columns, env={"LC_ALL": "C.UTF-8"}).splitlines()
+            self.assertEqual(lines[1].split()[0], path)
+        self.assertEqual(lines[0].split(), ["run", "state"])
+
+    def test_a_figure_has_one_name(self):
+        self.run_of("r", "run.log_every=20", "metrics[0].train=true")
+        mean = f"{self.expect(0, 'status', 'r', '--json').records[0]['values']['mean_loss']:.4f}"
+        head, row = (line.split() for line in self.expect(0, "runs", "r").out.splitlines())
+        self.assertEqual(row[head.index("mean_loss")], mean)
+        self.assertRegex(self.expect(0, "compare", "r", "r/../r").out, rf"\nmean_loss +{mean} ")
+        head, row = (line.split() for line in self.expect(0, "board", "r").out.splitlines()[1:3])
+        self.assertEqual(row[1 + head.index("mean_loss")], f"{float(mean):.4g}")
 
     def test_many(self):
         """With no file but run.toml: the list stays."""
@@ -196,8 +213,24 @@ class Runs(Case):
         self.assertEqual(record["changed"]["model.layers[0].out"][0], record["changed"]["model.layers[0].out"][2])
         self.assertEqual(record["values"]["loss"][0], record["values"]["loss"][2])
         self.assertIn("no key of the experiments differs", self.expect(0, "compare", "a", "c").out)
-        self.fails(2, ["compare", "a"], "RUN")
-        self.fails(2, ["compare", "a", "t.toml"], "'t.toml' is no run directory")
+        self.fails(2, ["compare"], "RUN")
+        for words in (["a"], ["a", "a"]):
+            self.fails(2, ["compare", *words], "name two runs or more, or a folder of runs; one was given: a")
+        self.fails(2, ["compare", "t.toml"], "there is no run in t.toml; plait runs lists runs")
+        self.fails(2, ["compare", "a", "nowhere"], "'nowhere' is no run directory; plait runs")
+        (self.folder / "empty").mkdir()
+        self.fails(2, ["compare", "a", "empty"], "one was given: a (no runs: empty)")
+
+    def test_compare_the_runs_of_a_folder(self):
+        self.expect(0, "sweep", "t.toml", "run.seed=1,2", "--dir", "s", "run.steps=5")
+        whole, = self.expect(0, "compare", "s", "--json").records
+        self.assertEqual({run["run"] for run in whole["runs"]}, {"s/0000", "s/0001"})
+        shell = self.expect(0, "compare", *(f"s/{name}" for name in sorted(os.listdir(self.folder / "s"))))
+        self.assertIn("no runs, left out: s/logs, s/sweep.json, s/sweep.lock\n", shell.err)
+        self.assertIn("s/0001", shell.out)
+
+    def test_compare_damaged(self):
+        self.run_of("a")
         shutil.copytree(self.folder / "a", self.folder / "d")
         (self.folder / "d/run.toml").unlink()
         for text in ("x = [", "a" + ".a" * 100000 + " = 1", "a = " + "[" * 100000, "x = 1\nx = 2"):

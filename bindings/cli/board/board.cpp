@@ -15,8 +15,8 @@ std::string joined_paths(const std::vector<std::string>& folders) {
 
 }  // namespace
 
-Board::Board(std::vector<std::string> folders, std::string value, bool log)
-    : list_(std::move(folders)), value_(std::move(value)), log_(log) {}
+Board::Board(std::vector<std::string> folders, std::string value, bool log, size_t limit)
+    : list_(std::move(folders)), value_(std::move(value)), log_(log), limit_(limit) {}
 
 // Each curve keeps its place, and so its color, for as long as it is drawn.
 void Board::choose_curves() {
@@ -24,7 +24,7 @@ void Board::choose_curves() {
   if (chosen_)
     drawn = *chosen_;
   else
-    for (size_t i = 0; i < std::min(list_.runs().size(), kMostDrawn); ++i)
+    for (size_t i = 0; i < std::min({list_.runs().size(), kMostDrawn, limit_}); ++i)
       drawn.insert(list_.runs()[i].path);
   for (std::string& path : curves_)
     if (!drawn.contains(path)) path.clear();
@@ -83,8 +83,7 @@ bool Board::update(size_t rows, size_t most) {
 BoardScreen Board::screen() const {
   BoardScreen screen;
   screen.title = joined_paths(list_.folders());
-  for (const char* state :
-       {"running", "done", "failed", "aborted", "interrupted", "lost", "unknown"})
+  for (const char* state : {"running", "done", "failed", "interrupted", "lost", "unknown"})
     if (const size_t n = list_.count(state)) screen.states.emplace_back(state, n);
   screen.value = value_;
   screen.log = log_;

@@ -17,7 +17,8 @@ namespace plait::cli {
 class Board {
  public:
   static constexpr size_t kMostDrawn = 6;  // curves, before anybody chose; a terminal's colors
-  Board(std::vector<std::string> folders, std::string value, bool log);
+  // limit: of the curves, before anybody chose, where that is less.
+  Board(std::vector<std::string> folders, std::string value, bool log, size_t limit);
 
   // Looks for new runs. Errors: as of find_runs().
   void scan() { list_.scan(); }
@@ -41,6 +42,7 @@ class Board {
   RunList list_;
   std::string value_;
   bool log_, reading_ = false;
+  size_t limit_;
   std::string mark_;                             // the path of the run where the arrow keys are
   size_t first_ = 0, shown_ = 0;                 // runs of the list on the screen
   std::optional<std::set<std::string>> chosen_;  // paths; before: the first runs

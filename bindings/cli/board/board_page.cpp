@@ -96,7 +96,7 @@ std::string run_row(const PageRun& run, size_t i, const std::vector<std::string>
   for (const std::string& name : columns) {
     const bool there = std::any_of(record.values.begin(), record.values.end(),
                                    [&](const auto& v) { return v.first == name; });
-    html += number_cell(there ? metric_text(value_of(record, name)) : "");
+    html += number_cell(there ? value_text(name, value_of(record, name)) : "");
   }
   html += number_cell(record.steps_per_s > 0 ? rate_number(record.steps_per_s) : "");
   html += "<td>" + markup(time_text(record.started)) + "</td>";

@@ -89,7 +89,7 @@ th { color: var(--faint); font-weight: 400 }
 .n { text-align: right } .changed { white-space: normal; min-width: 16rem }
 code { font: .85em ui-monospace, monospace; margin-right: .8em; overflow-wrap: anywhere }
 .name { font-weight: 600; white-space: normal; overflow-wrap: anywhere; min-width: 8rem }
-.running { color: var(--good) } .failed, .aborted, .lost { color: var(--bad) }
+.running { color: var(--good) } .failed, .lost { color: var(--bad) }
 .interrupted { color: var(--wait) }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr));
   gap: 1.5rem 2rem; margin-top: 1.5rem }

@@ -43,15 +43,17 @@ std::string evaluated_value(const BoardScreen& screen) {
 
 std::string value_text(const RunRecord& run, const std::string& name) {
   for (const auto& [key, value] : run.values)
-    if (key == name) return short_text(value);
+    if (key == name) return name.ends_with("_per_s") ? rate_number(value) : short_text(value);
   return "";
 }
 
-// Of the loss. One that is no number any more has no average that means something.
-std::string average_text(const BoardRow& row) {
-  for (const auto& [key, value] : row.record.values)
-    if (key == "loss" && !std::isfinite(value)) return short_text(value);
-  return std::isnan(row.loss) ? "" : short_text(row.loss);
+// A loss that is no number any more has no mean that means something.
+std::string loss_text(const RunRecord& run) {
+  const double loss = value_of(run, "loss"), mean = value_of(run, "mean_loss");
+  const bool known = std::any_of(run.values.begin(), run.values.end(),
+                                 [](const auto& v) { return v.first == "loss"; });
+  if (known && !std::isfinite(loss)) return short_text(loss);
+  return std::isnan(mean) ? "" : short_text(mean);
 }
 
 std::string rate_text(const RunRecord& run) {
@@ -73,18 +75,24 @@ std::string step_text(const RunRecord& run) {
 std::vector<FittedColumn> table_columns(const BoardScreen& screen) {
   const std::string evaluated = evaluated_value(screen);
   // A value that is drawn and is neither loss nor evaluation has a column too.
-  const bool other = screen.value != "loss" && screen.value != evaluated;
-  std::vector<FittedColumn> columns = {
-      {"run", false, 9, {}},    {"state", false, 7, {}},  {"step", true, 6, {}},
-      {"average", true, 8, {}}, {evaluated, true, 5, {}}, {other ? screen.value : "", true, 5, {}},
-      {"rate", true, 2, {}},    {"left", true, 3, {}},    {"changed", false, kRestColumn, {}}};
+  const bool other =
+      screen.value != "loss" && screen.value != "mean_loss" && screen.value != evaluated;
+  std::vector<FittedColumn> columns = {{"run", false, 9, {}},
+                                       {"state", false, 7, {}},
+                                       {"step", true, 6, {}},
+                                       {"mean_loss", true, 8, {}},
+                                       {evaluated, true, 5, {}},
+                                       {other ? screen.value : "", true, 5, {}},
+                                       {"rate", true, 2, {}},
+                                       {"left", true, 3, {}},
+                                       {"changed", false, kRestColumn, {}}};
   for (const BoardRow& row : screen.rows) {
     const RunRecord& run = row.record;
     const std::string texts[] = {
         row.name,
         run.state,
         step_text(run),
-        average_text(row),
+        loss_text(run),
         value_text(run, evaluated),
         value_text(run, screen.value),
         rate_text(run),
@@ -102,7 +110,7 @@ std::vector<FittedColumn> table_columns(const BoardScreen& screen) {
 
 const char* color_of(const std::string& state) {
   if (state == "running") return "32";
-  if (state == "failed" || state == "aborted" || state == "lost") return "31";
+  if (state == "failed" || state == "lost") return "31";
   return state == "interrupted" ? "33" : "0";
 }
 

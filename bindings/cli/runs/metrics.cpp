@@ -55,6 +55,10 @@ std::string rate_number(double value) {
   return strf("%.3g%s", value, suffix);
 }
 
+std::string value_text(const std::string& name, double value) {
+  return name.ends_with("_per_s") ? rate_number(value) : metric_text(value);
+}
+
 void show_metrics(Terminal& terminal, const Json& evaluation) {
   terminal.line("evaluated on [data." + evaluation.value("dataset", "eval") +
                 "]: " + counted(evaluation.value("samples", 0LL), "sample") + " in " +

@@ -17,6 +17,8 @@ std::string counted(long long n, const char* noun);
 std::string metric_text(double value);
 // Of a rate: 0.25, 950, 12.3k, 4.56M.
 std::string rate_number(double value);
+// A value of a line of metrics.ndjson by its name: a rate, "samples_per_s", or a metric.
+std::string value_text(const std::string& name, double value);
 // Whether a member of a line of metrics.ndjson says what the line is, rather than a value over steps.
 bool is_line_key(const std::string& name);
 // A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.

@@ -60,6 +60,13 @@ void get(const Json& from, const char* name, double& to) {
   if (const auto at = from.find(name); at != from.end() && at->is_number()) to = at->get<double>();
 }
 
+// The engine tells "failed" from "aborted", by another rank: for a user both have failed.
+std::string shown_state(const Json& status) {
+  std::string state = RunRecord().state;
+  get(status, "state", state);
+  return state == "aborted" ? "failed" : state;
+}
+
 // A resumed run adds env-2.json, env-3.json, ….
 std::string newest_environment(const std::string& run) {
   std::string path = run + "/env.json", next;
@@ -154,7 +161,7 @@ RunRecord read_run(const std::string& path) {
   RunRecord run;
   run.path = path;
   const Json status = read_json(path + "/status.json");
-  get(status, "state", run.state);
+  run.state = shown_state(status);
   get(status, "step", run.step);
   get(status, "steps", run.steps);
   get(status, "message", run.message);
@@ -177,8 +184,7 @@ RunRecord read_run(const std::string& path) {
 }
 
 std::string read_state(const std::string& path) {
-  std::string state = RunRecord().state;
-  get(read_json(path + "/status.json"), "state", state);
+  const std::string state = shown_state(read_json(path + "/status.json"));
   return state == "running" ? read_run(path).state : state;
 }
 

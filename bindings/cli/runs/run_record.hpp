@@ -15,8 +15,8 @@ namespace plait::cli {
 
 struct RunRecord {
   std::string path;  // of the directory
-  // "running", "done", "failed", "interrupted", "aborted"; "lost" when its process is gone without
-  // having said so; "unknown" without a readable status.json.
+  // "running", "done", "failed" (of status.json also "aborted"), "interrupted"; "lost" when its
+  // process is gone without having said so; "unknown" without a readable status.json.
   std::string state = "unknown";
   int64_t step = 0, steps = 0;
   std::string message, checkpoint;     // of a failure; the newest one

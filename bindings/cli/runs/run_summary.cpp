@@ -19,10 +19,9 @@ std::string at_step(const std::pair<int64_t, double>& point) {
 }
 
 void add_row(const Curve& c, Table& to) {
-  const auto lower = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [low, high] = std::minmax_element(c.points.begin(), c.points.end(), lower);
-  to.row({c.name, metric_text(c.points.front().second), metric_text(c.points.back().second),
-          at_step(*low), at_step(*high)});
+  const Figures f = figures_of(c);
+  to.row({c.name, metric_text(c.points.front().second), metric_text(f.last.second),
+          at_step(f.lowest), at_step(f.highest)});
 }
 
 void draw(Terminal& terminal, const Curve& loss) {
@@ -51,7 +50,7 @@ void show_summary(Terminal& terminal, const std::string& run_dir) {
       any = true;
     }
   if (!any) return;
-  terminal.raw(table.text());
+  terminal.raw(table.fitted("", terminal.columns(), terminal.utf8()));
   for (const Curve& c : curves)
     if (c.name == "loss" && c.points.size() > 1) draw(terminal, c);
 }

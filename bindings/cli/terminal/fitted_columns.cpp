@@ -17,7 +17,7 @@ int sum_of(const std::vector<FittedColumn>& columns) {
 
 }  // namespace
 
-void fit_columns(std::vector<FittedColumn>& columns, int room, bool utf8) {
+void fit_columns(std::vector<FittedColumn>& columns, int room, bool utf8, Names names) {
   for (FittedColumn& c : columns) {
     c.width = columns_of(c.head, utf8);
     for (const std::string& text : c.cells) c.width = std::max(c.width, columns_of(text, utf8));
@@ -27,7 +27,8 @@ void fit_columns(std::vector<FittedColumn>& columns, int room, bool utf8) {
   if (has_rest()) columns.back().width = std::min(rest, kLeastRest);
   // A name that is cut has the room of the rest: names tell more.
   if (has_rest() && sum_of(columns) > room) columns.pop_back();
-  columns[0].width = std::min(name, kLeastName);
+  const bool whole = names == Names::kWhole;
+  columns[0].width = whole ? name : std::min(name, kLeastName);
   // "interr…" is enough to see that there is another state than "running".
   if (columns.size() > 1 && sum_of(columns) > room)
     columns[1].width = std::min(columns[1].width, kLeastState);
@@ -35,7 +36,8 @@ void fit_columns(std::vector<FittedColumn>& columns, int room, bool utf8) {
     columns.erase(std::min_element(
         columns.begin(), columns.end(),
         [](const FittedColumn& a, const FittedColumn& b) { return a.importance < b.importance; }));
-  columns[0].width = std::clamp(columns[0].width + room - sum_of(columns), 1, name);
+  const int left = columns[0].width + room - sum_of(columns);
+  columns[0].width = std::clamp(left, whole ? name : 1, name);
   if (has_rest())
     columns.back().width = std::min(columns.back().width + room - sum_of(columns), rest);
 }

@@ -18,9 +18,14 @@ struct FittedColumn {
   int width = 0;  // by fit_columns()
 };
 
+// Of the first column: kWhole where they are paths, to be copied.
+enum class Names { kCut, kWhole };
+
 // Gives columns their widths, in `room` columns of the terminal, and leaves out what has no room.
-// The first one is a name, which is cut at its beginning; the second one, a state, may be cut, too.
-void fit_columns(std::vector<FittedColumn>& columns, int room, bool utf8);
+// The first one is a name, which may be cut at its beginning; the second one, a state, may be cut,
+// too. A whole name that has no room by itself is longer than the line.
+void fit_columns(std::vector<FittedColumn>& columns, int room, bool utf8,
+                 Names names = Names::kCut);
 
 // The head and the cells as lines without style, each ending in a newline.
 std::string text_of(const std::vector<FittedColumn>& columns, bool utf8);

@@ -1,6 +1,7 @@
 // plait compare: in what runs differ, and what came of it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,10 +16,11 @@
 
 namespace plait::cli {
 namespace {
+namespace fs = std::filesystem;
 
 bool is_shown(const std::string& name) {
-  return name == "loss" || name == "samples_per_s" || name == "tokens_per_s" ||
-         name.find('/') != std::string::npos;
+  return name == "loss" || name == "mean_loss" || name == "samples_per_s" ||
+         name == "tokens_per_s" || name.find('/') != std::string::npos;
 }
 
 using OfRuns = std::vector<std::vector<Curve>>;
@@ -90,7 +92,7 @@ void show_values(Terminal& t, const OfRuns& curves) {
       const Curve* c = find(of_run, name);
       const Figures f = c ? figures_of(*c) : Figures();
       for (const double v : {f.last.second, f.lowest.second, f.highest.second})
-        row.push_back(c ? metric_text(v) : "-");
+        row.push_back(c ? value_text(name, v) : "-");
     }
     table.row(std::move(row));
   }
@@ -119,13 +121,41 @@ std::vector<Curve> curves_of(const std::string& run) {
   }
 }
 
-int compare(Context& context, const std::vector<std::string>& paths) {
+// The runs that are named, or lie below folders that are named. What else a shell's * finds beside
+// runs, such as sweep.json, is left out. Errors: CliError (kUsage) without two runs.
+std::vector<std::string> runs_of(Terminal& t, const std::vector<std::string>& given) {
+  constexpr size_t kMost = 64;  // columns of a table
+  std::vector<std::string> runs;
+  std::string others;
+  for (const std::string& path : given) {
+    std::error_code ignored;
+    const std::vector<std::string> below =
+        fs::is_directory(path, ignored) ? find_runs(path) : std::vector<std::string>();
+    if (!fs::exists(path, ignored))
+      throw CliError(kUsage, "[cli] '" + path + "' is no run directory; plait runs lists runs");
+    if (below.empty()) others += (others.empty() ? "" : ", ") + path;
+    for (const std::string& run : below)
+      if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
+  }
+  if (runs.size() < 2)
+    throw CliError(
+        kUsage, runs.empty() ? "[cli] there is no run in " + others + "; plait runs lists runs"
+                             : "[cli] name two runs or more, or a folder of runs; one was given: " +
+                                   runs[0] + (others.empty() ? "" : " (no runs: " + others + ")"));
+  if (runs.size() > kMost)
+    throw CliError(kUsage, strf("[cli] %zu runs are more than the %zu that plait compare shows; "
+                                "name some of them, or use plait runs",
+                                runs.size(), kMost));
+  if (!others.empty()) t.note("no runs, left out: " + others);
+  return runs;
+}
+
+int compare(Context& context, const std::vector<std::string>& given) {
+  const std::vector<std::string> paths = runs_of(context.terminal, given);
   std::vector<RunRecord> runs;
   OfRuns curves;
   Json record = {{"schema", 1}, {"runs", Json::array()}, {"changed", Json::object()}};
   for (const std::string& path : paths) {
-    if (!is_run(path))
-      throw CliError(kUsage, "[cli] '" + path + "' is no run directory; plait runs lists runs");
     runs.push_back(read_run(path));
     read_values(runs.back());
     record["runs"].push_back(record_of(runs.back()));
@@ -159,9 +189,8 @@ void add_compare(CLI::App& app, Context& context) {
   CLI::App* verb =
       app.add_subcommand("compare", "shows the keys in which runs differ, their values and losses");
   const auto paths = std::make_shared<std::vector<std::string>>();
-  verb->add_option("RUN", *paths, "two run directories or more")
+  verb->add_option("RUN", *paths, "two run directories or more, or folders of runs")
       ->required()
-      ->expected(2, 64)
       ->type_name("DIR");
   verb->callback([&context, paths] {
     context.run_command = [&context, paths] { return compare(context, *paths); };

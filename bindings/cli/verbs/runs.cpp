@@ -22,9 +22,10 @@ struct RunsArguments {
   bool descending = false;
 };
 
-// The evaluation's loss and another figure of it: what a table has room for.
+// The training loss as a sweep and the board show it, the evaluation's, and another figure of it:
+// what a table has room for.
 std::vector<std::string> shown_values(const std::vector<RunRecord>& runs) {
-  std::vector<std::string> names{"loss"};
+  std::vector<std::string> names{"mean_loss"};
   for (const RunRecord& run : runs)
     for (const auto& [name, value] : run.values)
       if (name.find('/') != std::string::npos && names.size() < 3 &&
@@ -57,7 +58,8 @@ void sort_by(const std::string& name, bool descending, std::vector<RunRecord>& r
 void show(Terminal& t, const std::vector<RunRecord>& runs, const std::vector<std::string>& values) {
   constexpr int kUnlimited = 1 << 20;
   std::vector<FittedColumn> columns = {{"run", false, 9}, {"state", false, 8}, {"step", true, 6}};
-  for (const std::string& name : values) columns.push_back({name, true, name == "loss" ? 7 : 5});
+  for (const std::string& name : values)
+    columns.push_back({name, true, name == "mean_loss" ? 7 : 5});
   columns.insert(columns.end(),
                  {{"started", false, 3}, {"time", true, 2}, {"changed", false, kRestColumn}});
   for (const RunRecord& run : runs) {
@@ -67,7 +69,7 @@ void show(Terminal& t, const std::vector<RunRecord>& runs, const std::vector<std
     for (const std::string& name : values) {
       const bool there = std::any_of(run.values.begin(), run.values.end(),
                                      [&](const auto& v) { return v.first == name; });
-      row.push_back(there ? metric_text(value_of(run, name)) : "");
+      row.push_back(there ? value_text(name, value_of(run, name)) : "");
     }
     std::string changed;
     for (const std::string& one : run.overrides)
@@ -77,7 +79,7 @@ void show(Terminal& t, const std::vector<RunRecord>& runs, const std::vector<std
     for (size_t i = 0; i < row.size(); ++i) columns[i].cells.push_back(std::move(row[i]));
   }
   const bool any = t.columns() == 0;  // no terminal: names are written as they are
-  fit_columns(columns, any ? kUnlimited : t.columns(), any || t.utf8());
+  fit_columns(columns, any ? kUnlimited : t.columns(), any || t.utf8(), Names::kWhole);
   t.raw(text_of(columns, any || t.utf8()));
 }
 

@@ -27,7 +27,7 @@ std::string values_text(const RunRecord& run, bool of_evaluation) {
     if ((name.find('/') != std::string::npos) == of_evaluation &&
         (of_evaluation || name == "loss" || name == "mean_loss" || name == "lr" ||
          name == "tokens_per_s" || name == "samples_per_s"))
-      text += (text.empty() ? "" : ", ") + name + " " + metric_text(value);
+      text += (text.empty() ? "" : ", ") + name + " " + value_text(name, value);
   return text;
 }
 
