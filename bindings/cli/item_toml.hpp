@@ -16,13 +16,15 @@ std::string item_toml(const std::string& type, const std::vector<std::string>& o
 std::string with_options_named(std::string text, const std::string& document,
                                const std::string& toml);
 
-// What `call` returns; its errors likewise.
+// What `call` returns; its errors likewise. What a format does not support is a fault of what the
+// command line names: PLAIT_ERR_CONFIG.
 template <class Call>
 auto naming_options(const std::string& document, const std::string& toml, Call&& call) {
   try {
     return call();
   } catch (const HostError& e) {
-    throw HostError(e.code(), with_options_named(e.what(), document, toml));
+    throw HostError(e.code() == PLAIT_ERR_UNIMPLEMENTED ? PLAIT_ERR_CONFIG : e.code(),
+                    with_options_named(e.what(), document, toml));
   }
 }
 

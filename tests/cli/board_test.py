@@ -38,7 +38,7 @@ class Files(Case):
         # What was started last comes first.
         self.started = getattr(self, "started", 1e9) - 1
         os.utime(folder / "env.json", (self.started, self.started))
-        self.add(name, [dict(step=i + 1, time=1e9 + i, loss=loss, lr=0.1) for i, loss in enumerate(losses)])
+        self.add(name, [dict(step=i + 1, time=1e9 + i, loss=loss, mean_loss=loss, lr=0.1) for i, loss in enumerate(losses)])
         if accuracy is not None:
             self.add(name, [dict(event="evaluate", step=len(losses), time=1e9, dataset="eval", loss=1, accuracy=accuracy)])
 
@@ -54,13 +54,17 @@ class Once(Files):
         out = self.expect(0, "board", env={"LC_ALL": "C"}).out
         lines = out.splitlines()
         self.assertEqual(lines[0], "runs  1 done, 1 failed")
-        self.assertEqual(lines[1].split(), ["run", "state", "step", "average", "eval/accuracy", "rate"])
-        self.assertEqual(lines[2].split()[:6], ["*", "x/a", "done", "4/100", f"{self.average([4, 3, 2, 1]):.4g}", "0.5"])
+        self.assertEqual(lines[1].split(), ["run", "state", "step", "mean_loss", "eval/accuracy", "rate"])
+        self.assertEqual(lines[2].split()[:6], ["*", "x/a", "done", "4/100", "1", "0.5"])
         self.assertEqual(lines[3].split()[:4], ["+", "b", "failed", "3/100"])
         self.assertEqual(lines[4], "loss")
         self.assertIn("* x/a   + b", lines[-1])
         self.assertEqual(out, self.expect(0, "board", "--once", env={"LC_ALL": "C"}).out)
         self.assertIn("1 of 2 runs; --limit 0 shows all", self.expect(0, "board", "--limit", "1").out)
+        # Its curves are those of the runs that are listed.
+        one = self.expect(0, "board", "--limit", "1", "--once", env={"LC_ALL": "C"}).out
+        self.assertIn("x/a", one)
+        self.assertNotIn("+ b", one)
 
     def average(self, losses):
         """Each counts 2 % less than the one after it, as on the progress bar."""
@@ -123,12 +127,12 @@ class Once(Files):
         (self.folder / "runs").mkdir()
         self.assertEqual(self.expect(0, "board").out, "there are no runs in runs; plait run FILE makes one\n")
         self.made("runs/a", [2, 1])
-        self.fails(2, ["board", "--value", "los"], "no run has values 'los' (did you mean 'loss'?); there are: loss, lr")
+        self.fails(2, ["board", "--value", "los"], "no run has values 'los' (did you mean 'loss'?); there are: loss, lr, mean_loss")
         self.fails(2, ["board", "--value", "loss", "--value", "lr"], "--html")
         self.fails(3, ["board", "--html", "no/where.html"], "cannot write 'no/where.html'")
         self.expect(0, "board", "--html", "out.html")
         before = (self.folder / "out.html").read_bytes()
-        words = ["sh", "-c", 'ulimit -f 1; exec "$0" board --html out.html', PLAIT]
+        words = ["sh", "-c", 'ulimit -f 1; exec "$0" board --yes --html out.html', PLAIT]
         full = subprocess.run(words, cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
         self.assertEqual(full.returncode, 3)
         self.assertIn("cannot write 'out.html': File too large", full.stderr)
@@ -138,7 +142,7 @@ class Once(Files):
         (self.folder / "link").symlink_to("out.html")
         (self.folder / "dangling").symlink_to("made.html")
         for name in ("link", "dangling"):
-            self.expect(0, "board", "--html", name)
+            self.expect(0, "board", "--yes", "--html", name)
             self.assertTrue((self.folder / name).is_symlink())
         self.assertEqual(os.stat(self.folder / "out.html").st_mode & 0o777, 0o640)
         self.assertEqual((self.folder / "made.html").read_bytes()[:15], b"<!DOCTYPE html>")
@@ -147,7 +151,8 @@ class Once(Files):
         (self.folder / "runs/none/metrics.ndjson").unlink()
         os.mkfifo(self.folder / "runs/none/metrics.ndjson")
         self.assertIn("none", self.expect(0, "board").out)
-        self.expect(0, "board", "--html", "out.html")
+        self.fails(2, ["board", "--html", "out.html"], "[board] 'out.html' exists; choose another name, or replace it with --yes")
+        self.expect(0, "board", "--yes", "--html", "out.html")
 
 
 class Window(Files):
@@ -320,8 +325,16 @@ class Window(Files):
         self.made("runs/mnist/20261125-174400-abc123", [4, 3, 2, 1], state="interrupted", steps=4000, accuracy=0.5)
         self.open(columns=40)
         lines = self.until(lambda lines: len(lines) == 24)
-        self.assertEqual(lines[1].split(), ["run", "state", "step", "average"])
+        self.assertEqual(lines[1].split(), ["run", "state", "step", "mean_loss"])
         self.assertRegex(lines[2], r"^  ━ …\S*-abc123  interr…  4/4000 +\d\.\d+$")
+
+    def test_a_limit(self):
+        for i in range(6):
+            self.made(f"runs/{i}", [3, 2, 1])
+        self.open("--limit", "2", columns=80)
+        lines = self.until(lambda lines: len(lines) == 24)
+        self.assertEqual([line.split()[1] for line in lines[2:4]], ["0", "1"])
+        self.assertFalse([line for line in lines[4:] if re.search("[━╌] [2-5]", line)])
 
     def test_without_letters_and_colors(self):
         self.made("runs/a", [4, 3, 2, 1])
@@ -414,7 +427,7 @@ EVIL = """<script>document.title = "evil"</script>"'&amp;<img src=x onerror=aler
 
 class Page(Files):
     def page(self, *words):
-        self.expect(0, "board", "--html", "out.html", *words)
+        self.expect(0, "board", "--yes", "--html", "out.html", *words)
         self.text = (self.folder / "out.html").read_text()
         return Reader(self.text)
 

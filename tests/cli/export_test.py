@@ -153,7 +153,12 @@ class Export(RankCase):
     def test_faults(self):
         self.train("one", steps=1)
         self.expect(0, "export", "one", "out")
-        self.fails(2, ["export", "one", "out"], "'out' exists; remove it")
+        self.fails(2, ["export", "one", "out"], "'out' exists; choose another name, or replace it with --yes")
+        self.expect(0, "export", "one", "out", "--yes")
+        self.expect(0, "export", "one", "out.safetensors")
+        self.expect(0, "export", "one", "out.safetensors", "--yes")
+        self.fails(2, ["export", "one", "one", "--yes"], "--yes replaces only what plait export has made")
+        self.assertFalse(list(self.folder.glob(".out*")))
         self.fails(2, ["export", "one", "x", "--rename", "model.linear*.bias=b"], "has a '*' on one side only")
         self.fails(2, ["export", "one", "x", "--rename", "model.linear2.bias=model.linear1.bias"],
                    "'model.linear1.bias' and 'model.linear2.bias' both become 'model.linear1.bias'")

@@ -193,24 +193,44 @@ class Import(Case):
         self.imported("llama")
         run, _ = self.losses("llama")
         self.write("kept.txt", "")
+        (self.folder / "kept").mkdir()
+        self.write("kept/notes.txt", "mine")
+        for name, text in (("broken", "{"), ("strange", '{"model_type": "zz"}')):
+            shutil.copytree(HF / "llama", self.folder / name)
+            self.write(name + "/config.json", text)
         for code, words, *says in (
                 (2, ["import", "gguf", HF / "llama", "x"], "unknown format 'gguf'", "hf"),
                 (2, ["generate", HF / "llama", "--ids", "1"], "llama NEW_FOLDER", "import hf"),
                 (2, ["import", "hf", "nowhere", "x"], "'nowhere' is not a folder here", "does not download models"),
                 (2, ["export", "hf", "nowhere", "x"], "'nowhere' does not exist", "run directory"),
-                (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists"),
+                (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists; choose another name, or replace it with --yes"),
+                (2, ["import", "hf", HF / "llama", "kept", "--yes"], "'kept' exists; --yes replaces only what plait import has made"),
+                (2, ["import", "hf", "llama", "llama", "--yes"], "it holds 'llama', which is read"),
+                (2, ["import", "hf", HF / "llama", ""], "[import] the name of the result is empty"),
+                (2, ["import", "hf", "broken", "x"], "config.json"),
+                (2, ["import", "hf", "strange", "x"], "'model_type' 'zz'"),
                 (2, ["import", "hf", HF / "llama", "x", "--option", "lik=y"], "--option lik: ",
                  "unknown key 'lik' (did you mean 'like'?)"),
                 (2, ["export", run, "x", "--option", "family=llama"], "belong to a format"),
                 (2, ["export", "hf", run, "x.safetensors"], "is a file, and a format writes a folder"),
                 (2, ["export", "hf", run, "x", "--rename", "a=b"], "names beside a format"),
-                (3, ["export", "hf", run, "x", "--option", "family=gemma2"], "gemma2: norm_at is \"pre\", and it has \"both\""),
+                (2, ["export", "hf", run, "x", "--option", "family=gemma2"], "gemma2: norm_at is \"pre\", and it has \"both\""),
                 (2, ["export", "hf", run, "x", "--option", "family=gemma"], "family 'gemma' is not known; known are gpt2, llama"),
                 (2, ["export", "hf", run, "x", "--dtype", "int4"], "int4"),
                 (2, ["export", "hf", "kept.txt", "x"], "there is no run.toml beside 'kept.txt'", "--experiment FILE")):
             with self.subTest(words=words):
                 self.fails(code, words, *says)
                 self.assertFalse((self.folder / "x").exists())
+        self.assertNotIn("experiment", self.plait("import", "gguf", HF / "llama", "x").err)
+        self.assertEqual((self.folder / "kept/notes.txt").read_text(), "mine")
+        # What was made before is replaced, and stays where the new one fails.
+        self.write("llama/mine.txt", "")
+        self.fails(2, ["import", "hf", "broken", "llama", "--yes"], "config.json")
+        self.assertTrue((self.folder / "llama/mine.txt").exists())
+        out = self.expect(0, "import", "hf", HF / "llama", "llama", "--yes").out
+        self.assertRegex(out, r"\n\d+ tensors, 0\.\d MB, read from \S+llama, not copied\n")
+        self.assertFalse((self.folder / "llama/mine.txt").exists())
+        self.assertFalse(list(self.folder.glob(".llama*")))
 
     def test_an_activation_that_gated_blocks_lack(self):
         shutil.copytree(HF / "llama", self.folder / "theirs")

@@ -163,7 +163,11 @@ class Merge(RankCase):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=1")
         self.fails(2, ("merge", "lora.toml", "--to", "alone"), "plait merge needs --from DIR")
         self.fails(2, ("merge", "lora.toml", "--from", "rum", "--to", "alone"), "--from 'rum' does not exist")
-        self.fails(2, ("merge", "run", "--to", "run"), "'run' exists; remove it, or name another")
+        self.fails(2, ("merge", "run", "--to", "run"), "'run' exists; choose another name, or replace it with --yes")
+        self.fails(2, ("merge", "run", "--to", "run", "--yes"), "it holds 'run', which is read")
+        for more in ((), ("--yes",)):
+            self.expect(0, "merge", "run", "--to", "merged", *more)
+        self.assertFalse(list(self.folder.glob(".merged*")))
         self.expect(0, "run", "t.toml", "--run-dir", "plain", "-q", "run.steps=1")
         self.fails(2, ("merge", "plain", "--to", "alone"), "the experiment has no adapters")
         self.write("narrow.toml", TINY + BOTTLENECK)

@@ -52,7 +52,8 @@ class Plot(Case):
         self.expect(0, "plot", "a", "b", "--svg", "out.svg")
         self.fails(2, ["plot", "a", "--svg", "out.png"],
                    "--svg writes SVG, found the name 'out.png'")
-        self.expect(0, "plot", "a/metrics.ndjson", "b", "--svg", "out.svg")
+        self.fails(2, ["plot", "a", "--svg", "out.svg"], "[plot] 'out.svg' exists; choose another name, or replace it with --yes")
+        self.expect(0, "plot", "a/metrics.ndjson", "b", "--svg", "out.svg", "--yes")
         picture = xml.etree.ElementTree.parse(self.folder / "out.svg").getroot()
         lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
         self.assertEqual(len(lines), 2)
@@ -94,7 +95,7 @@ class Plot(Case):
         self.assertLess((self.folder / "out.svg").stat().st_size, 10_000)
         self.assertEqual(len(self.expect(0, "plot", "r").out.splitlines()), 16)
         self.lines("one", [dict(step=5, loss=1)])
-        self.expect(0, "plot", "one", "--svg", "out.svg")
+        self.expect(0, "plot", "one", "--svg", "out.svg", "--yes")
         self.assertIn("step 5", self.expect(0, "plot", "one").out)
         self.lines("far", [dict(step=-9 * 10**18, loss=1), dict(step=9 * 10**18, loss=2), dict(step=1, loss=3)])
         self.assertEqual(len(self.expect(0, "plot", "far").out.splitlines()), 16)
@@ -115,7 +116,7 @@ class Plot(Case):
         self.assertRegex(out[-3], r"^ *1 ")
         self.lines("zero", self.steps([0, 0]))
         self.fails(2, ["plot", "zero", "--log"], "no value is above 0")
-        self.fails(2, ["plot", "zero", "--log", "--svg", "out.svg"], "no value is above 0")
+        self.fails(2, ["plot", "zero", "--log", "--svg", "log.svg"], "no value is above 0")
         self.assertEqual(len(self.expect(0, "plot", "zero").out.splitlines()), 16)
 
     def test_statistics(self):

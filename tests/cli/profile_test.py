@@ -75,7 +75,7 @@ class Profile(Case):
         return [e for e in trace if e["ph"] == "X"], [e for e in trace if e["ph"] == "M"]
 
     def test_trace(self):
-        profile = self.profile("--steps", 2, "--trace", "out.json")
+        profile = self.profile("--steps", 2, "--yes", "--trace", "out.json")
         calls, names = self.events("out.json")
         self.assertEqual(len(calls), profile["calls"])
         self.assertEqual([e["args"]["name"] for e in names], ["rank 0"])
@@ -84,10 +84,10 @@ class Profile(Case):
         for e in calls:  # one after the other
             self.assertGreaterEqual(e["ts"] + 1e-3, ends)
             ends = e["ts"] + e["dur"]
-        self.fails(3, ["profile", "t.toml", "--steps", 1, "--trace", "none/out.json"], "cannot write 'none/out.json'")
+        self.fails(3, ["profile", "t.toml", "--steps", 1, "--yes", "--trace", "none/out.json"], "cannot write 'none/out.json'")
 
     def test_ranks(self):
-        profile = self.profile("topology.data=2", "--steps", 1, "--trace", "out.json")
+        profile = self.profile("topology.data=2", "--steps", 1, "--yes", "--trace", "out.json")
         self.assertEqual(profile["ranks"], 2)
         self.check_sums(profile)
         self.assertTrue(any("collective" in r for r in profile["ops"]))
@@ -118,7 +118,7 @@ class Measured(Case):
 
     def test_two_stages(self):
         profile, = self.expect(0, "profile", "t.toml", *self.PIPELINE, "--steps", 2,
-                               "--to", "p.json", "--json").records
+                               "--yes", "--to", "p.json", "--json").records
         self.assertEqual(json.loads((self.folder / "p.json").read_text()), profile)
         self.assertEqual([rank["rank"] for rank in profile["other_ranks"]], [1])
         self.assertEqual(profile["messages"], 2 * 4 * 2)  # steps, micro-batches, directions
@@ -152,8 +152,8 @@ class Measured(Case):
         self.assertIn(">ms<", (self.folder / "p.svg").read_text())
 
     def test_refused(self):
-        self.expect(0, "profile", "t.toml", "--steps", 1, "--to", "p.json")
-        self.expect(0, "profile", "t.toml", "--steps", 1, "--eval", "--to", "e.json")
+        self.expect(0, "profile", "t.toml", "--steps", 1, "--yes", "--to", "p.json")
+        self.expect(0, "profile", "t.toml", "--steps", 1, "--eval", "--yes", "--to", "e.json")
         self.write("bad.json", "{}")
         for code, profile, words, *texts in (
                 (2, "p.json", ["model.layers[0].out=32"],

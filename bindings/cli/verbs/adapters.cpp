@@ -11,6 +11,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/new_folder.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/terminal/table.hpp"
 
@@ -84,6 +85,7 @@ std::string step_folder(int64_t step) { return strf("step-%010lld", static_cast<
 int change_adapters(Context& context, const AdapterChange& a, bool add) {
   check_place("CHECKPOINT", a.checkpoint);
   if (add) check_place("--from", a.from);
+  Replaced old(context, "adapters", a.to, {"run.toml"}, a.checkpoint);
   NewFolder folder("adapters", a.to);
   const Engine engine = context.open_engine();
   const Json source = Json::parse(describe_checkpoint(engine, a.checkpoint));
@@ -96,6 +98,7 @@ int change_adapters(Context& context, const AdapterChange& a, bool add) {
   for (Json& file : done.at("files")) file = folder.later(file.get<std::string>());
   const std::string place = folder.later(out);
   folder.finish();
+  old.done();
   done["run"] = a.to;
   done["written"] = place;
   context.terminal.record(done);

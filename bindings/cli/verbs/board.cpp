@@ -10,6 +10,7 @@
 #include "bindings/cli/board/board_report.hpp"
 #include "bindings/cli/board/board_text.hpp"
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/terminal/screen.hpp"
 #include "bindings/cli/whole_file.hpp"
 
@@ -113,13 +114,13 @@ std::string keys_text(bool utf8, size_t runs, size_t rows) {
 }
 
 // Until q, Ctrl-C or another signal; returns the signal that must end the process, else 0.
-int watch_board(const Terminal& t, Board& board) {
+int watch_board(const Terminal& t, Board& board, size_t most) {
   constexpr size_t kSlice = 2 << 20;  // of a file, between two looks at the keys
   Screen window;
   for (Scans scans(board);;) {
     scans.scan_if_due();
     BoardLook look{window.columns(), window.rows(), t.utf8(), t.colored()};
-    const size_t runs = board.list().runs().size(), rows = board_rows(runs, look);
+    const size_t runs = board.list().runs().size(), rows = std::min(board_rows(runs, look), most);
     const bool more = board.update(rows, kSlice);
     BoardScreen screen = board.screen();
     screen.message = !scans.failure().empty() ? scans.failure()
@@ -138,13 +139,15 @@ int show_board(Context& context, BoardArguments arguments) {
   if (arguments.folders.empty()) arguments.folders = {"runs"};
   if (arguments.html.empty() && arguments.values.size() > 1)
     throw CliError(kUsage, "[cli] a terminal shows one --value; --html FILE shows several");
+  const size_t limit = arguments.limit ? most_runs(arguments) : SIZE_MAX;
+  check_replaced(context, "board", arguments.html);
   Board board(arguments.folders, arguments.values.empty() ? "loss" : arguments.values[0],
-              arguments.log);
+              arguments.log, limit);
   board.scan();
   if (!arguments.html.empty()) return write_page(context, arguments, board);
   if (arguments.once || t.json || !Screen::possible())
     return print_board(context, arguments, board);
-  if (const int ended = watch_board(t, board); ended != 0) {
+  if (const int ended = watch_board(t, board, limit); ended != 0) {
     std::signal(ended, SIG_DFL);
     std::raise(ended);
   }
@@ -171,7 +174,8 @@ void add_board(CLI::App& app, Context& context) {
                    "writes a page with the runs and the curves of all values, in place of text")
       ->type_name("FILE");
   verb->add_option("--limit", arguments->limit,
-                   "runs of one screen or of the page; 0: all; default 20")
+                   "runs of one screen or of the page, and of its curves; 0: all; default: what "
+                   "the window has room for, else 20")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   verb->callback([&context, arguments] {

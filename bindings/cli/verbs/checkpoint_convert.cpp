@@ -6,6 +6,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/terminal/bar.hpp"
 
@@ -21,6 +22,7 @@ struct ConvertArguments {
 
 int convert(Context& context, const ConvertArguments& arguments) {
   Engine engine = context.open_engine();
+  Replaced old(context, "checkpoint", arguments.out, {"MANIFEST.json"}, arguments.checkpoint);
   const StopRequest stop;
   Bar bar(context.terminal, "writing");
   ConvertSettings settings;
@@ -33,12 +35,13 @@ int convert(Context& context, const ConvertArguments& arguments) {
   };
   const Json done =
       Json::parse(convert_checkpoint(engine, arguments.checkpoint, arguments.out, settings));
+  old.done();
   bar.clear();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
-  context.terminal.line(
-      strf("%s of step %lld, %s", counted(done.value("tensors", 0LL), "tensor").c_str(),
-           done.value("step", 0LL), bytes_text(done.value("bytes", 0.0)).c_str()));
+  context.terminal.line(counted(done.value("tensors", 0LL), "tensor") +
+                        strf(" of step %lld, ", done.value("step", 0LL)) +
+                        bytes_text(done.value("bytes", 0.0)));
   return kOk;
 }
 

@@ -10,6 +10,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
@@ -66,6 +67,10 @@ int export_weights(Context& context, const ExportArguments& arguments) {
                    "[export] --option and --experiment belong to a format: "
                    "plait export FORMAT CHECKPOINT OUT");
   Engine engine = context.open_engine();
+  context.failed = kUsage;  // a checkpoint or names that the command line gives
+  Replaced old(context, "export", arguments.places.back(),
+               {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"},
+               checkpoint);
   ExportSettings settings;
   settings.names = arguments.names;
   settings.max_shard_bytes = arguments.max_shard_bytes;
@@ -80,6 +85,7 @@ int export_weights(Context& context, const ExportArguments& arguments) {
   const Json done = Json::parse(naming_options("format", settings.format, [&] {
     return engine.export_checkpoint(checkpoint, arguments.places.back(), settings);
   }));
+  old.done();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
   context.terminal.line(counted(done.value("tensors", 0LL), "tensor") +

@@ -8,6 +8,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 
 namespace plait::cli {
@@ -41,10 +42,14 @@ std::string how_to_train(const Engine& engine, const std::string& file) {
 
 int import_model(Context& context, const ImportArguments& arguments) {
   Engine engine = context.open_engine();
+  context.failed = kUsage;  // a model that is named on the command line, and is none
+  Replaced old(context, "import", arguments.out, {"experiment.toml", "weights.map.json"},
+               arguments.folder);
   const std::string format = item_toml(arguments.format, arguments.options);
   const Json done = Json::parse(naming_options("format", format, [&] {
     return engine.import_model(format, arguments.folder, arguments.out);
   }));
+  old.done();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
   context.terminal.line(counted(done.value("parameters", 0LL), "tensor") +

@@ -13,6 +13,7 @@
 #include "bindings/cli/data/stop_request.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/new_folder.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
@@ -65,6 +66,7 @@ int merge_into(Context& context, const std::string& from, const MergeArguments& 
                const Plan& plan, const Json& values) {
   const StopRequest stop;
   const std::string &to = arguments.to, &adapter = arguments.adapter;
+  Replaced old(context, "merge", to, {"run.toml"}, from);
   NewFolder folder("merge", to);
   SessionSettings settings;
   settings.no_files = true;
@@ -83,6 +85,7 @@ int merge_into(Context& context, const std::string& from, const MergeArguments& 
   fs::copy_file(saved + "/run.toml", folder.hidden() + "/run.toml");
   const std::string place = folder.later(saved);
   folder.finish();
+  old.done();
   const Json described = Json::parse(session.describe());
   const auto step = described.at("step").get<int64_t>();
   context.terminal.record(Json{{"schema", 1}, {"run", to}, {"checkpoint", place}, {"step", step}});
@@ -118,7 +121,7 @@ std::vector<std::string> without_data(Context& context, const std::string& from,
 
 int run_merge(Context& context, const MergeArguments& arguments) {
   const std::string from = source_of(arguments);
-  const NewFolder unused("merge", arguments.to);  // before the work
+  const Replaced unused(context, "merge", arguments.to, {"run.toml"}, from, Replaced::kLook);
   RankedCommand command;
   Json values;
   command.inspect = [&](const Experiment& of) { values = Json::parse(of.describe()); };

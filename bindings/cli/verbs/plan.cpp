@@ -10,6 +10,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/plan_text.hpp"
 #include "bindings/cli/ranks.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/replay_text.hpp"
 #include "bindings/cli/whole_file.hpp"
 
@@ -85,6 +86,7 @@ int show_ir(Terminal& t, const Plan& plan, const std::string& program) {
 int plan(Context& context, const PlanArguments& arguments) {
   const FileArguments& file = arguments.file;
   check_svg_name("--picture", arguments.picture);
+  check_replaced(context, "plan", arguments.picture);
   if (arguments.verify) ::setenv("PLAIT_VERIFY", "1", 1);
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());

@@ -8,6 +8,7 @@
 #include "bindings/cli/chart/chart.hpp"
 #include "bindings/cli/chart/curves.hpp"
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
@@ -58,6 +59,7 @@ ChartOptions options_of(const Terminal& terminal, const PlotArguments& arguments
 
 int plot(Context& context, PlotArguments arguments) {
   check_svg_name("--svg", arguments.svg);
+  check_replaced(context, "plot", arguments.svg);
   if (arguments.values.empty()) arguments.values = {"loss"};
   std::vector<Curve> curves;
   Json record = {{"schema", 1}, {"curves", Json::array()}};

@@ -11,6 +11,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/terminal/table.hpp"
 #include "bindings/cli/whole_file.hpp"
@@ -237,7 +238,10 @@ int measure(Context& context, const ProfileArguments& arguments, const Plan& pla
 
 int profile(Context& context, const ProfileArguments& arguments) {
   RankedCommand command;
-  command.inspect = [](const Experiment&) {};
+  command.inspect = [&](const Experiment&) {
+    for (const std::string& file : {arguments.trace, arguments.to})
+      check_replaced(context, "profile", file);
+  };
   command.work = [&](const Plan& plan, const RankInfo& own) {
     return measure(context, arguments, plan, own);
   };

@@ -1,0 +1,33 @@
+// Files and folders that a command would replace: --yes allows it.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "bindings/cli/context.hpp"
+
+namespace plait::cli {
+
+// Errors: CliError (kUsage) if there is a file at `path`, unless --yes is given. Pipes and devices
+// are written to. verb: in messages.
+void check_replaced(const Context& context, const std::string& verb, const std::string& path);
+
+// A file or a folder is out of the way while a command makes another one in its place.
+class Replaced {
+ public:
+  // Moves what is at `path` aside, if there is anything. Errors: CliError (kUsage) without --yes;
+  // and for a folder without any of the files `marks`, which nobody has made with this verb, or
+  // one that has `source` in it, which is still to be read.
+  enum When { kNow, kLook };  // kLook: for the errors alone, before long work
+  Replaced(const Context& context, std::string verb, const std::string& path,
+           std::initializer_list<const char*> marks, const std::string& source, When when = kNow);
+  ~Replaced();  // puts it back, unless done() was called
+  Replaced(const Replaced&) = delete;
+  Replaced& operator=(const Replaced&) = delete;
+  void done();  // the new one is complete
+
+ private:
+  std::string path_, aside_;
+};
+
+}  // namespace plait::cli
