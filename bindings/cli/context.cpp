@@ -61,6 +61,10 @@ std::string absent_text(const std::string& given) {
   for (fs::directory_iterator at(folder, ignored), end; at != end && names.size() < 1000;
        at.increment(ignored))
     names.push_back(at->path().filename());
+  if (find_data_set(given))
+    return "[cli] there is no such file or folder: '" + given + "'; plait data get " + given +
+           " downloads the data set of that name, and plait data get " + given +
+           " --help tells where to";
   const std::string near = nearest(path.filename().string(), names);
   fs::path meant = near.empty() ? fs::path() : path.parent_path() / near;
   if (const fs::path example = "examples" / path; fs::exists(example, ignored)) meant = example;

@@ -209,8 +209,8 @@ std::vector<std::string> kernel_row(const Json& k) {
               list_text(k.value("outputs", Json::array()))};
 }
 
-// "zero_grad, forward_backward (0-2), forward_backward_reduce (3), update": the launches of a step
-// in order, with their micro-batches; of a pipeline the first, or with `all` a screen of them.
+// "zero_grad, forward_backward for micro-batches 0-2, forward_backward_reduce for micro-batch 3, then
+// update": the launches of a step in order; of a pipeline the first, or with `all_shown` a screen.
 std::string launches_text(const Json& launches, bool all_shown) {
   const size_t most_runs = all_shown ? 32 : 8;
   std::string all;
@@ -220,11 +220,15 @@ std::string launches_text(const Json& launches, bool all_shown) {
     size_t end = i + 1;
     while (end < launches.size() && launches[end].at("program") == first.at("program")) ++end;
     if (runs++ == most_runs) return all + strf(", %zu more (--json has all)", launches.size() - i);
-    all += (all.empty() ? "" : ", ") + first.value("program", "");
+    all += (all.empty()              ? ""
+            : end == launches.size() ? ", then "
+                                     : ", ") +
+           first.value("program", "");
     if (first.contains("micro_batch")) {
       const long long from = first.value("micro_batch", 0LL),
                       to = launches[end - 1].value("micro_batch", 0LL);
-      all += from == to ? strf(" (%lld)", from) : strf(" (%lld-%lld)", from, to);
+      all += from == to ? strf(" for micro-batch %lld", from)
+                        : strf(" for micro-batches %lld-%lld", from, to);
     }
     i = end;
   }
@@ -269,7 +273,7 @@ void show_programs(Terminal& t, const Json& plan, bool kernels) {
                             (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
   show_model_flops(t, plan);
   t.paragraph(
-      "  a step launches, by micro-batch: " +
+      "  each step runs: " +
       launches_text(plan.value("launches", Json::object()).value("step", Json::array()), kernels));
   if (!kernels) return;
   for (const Json& program : plan.value("programs", Json::array())) {

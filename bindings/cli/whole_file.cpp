@@ -244,7 +244,9 @@ void WholeFile::read_at(uint64_t offset, char* to, size_t n) const {
 }
 
 void WholeFile::write(std::string_view bytes) {
-  if (!write_all(fd_, bytes)) fail(errno);
+  if (unread_ || write_all(fd_, bytes)) return;
+  unread_ = !owned_ && errno == EPIPE;
+  if (!unread_) fail(errno);
 }
 
 void WholeFile::write_at(uint64_t offset, std::string_view bytes) {

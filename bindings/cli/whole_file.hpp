@@ -40,7 +40,9 @@ class WholeFile {
   const std::string& path() const { return path_; }
   // Whether write_at() is possible: not in a pipe, a device or standard output.
   bool is_file() const { return !part_.empty(); }
-  void write(std::string_view bytes);  // behind what was written before
+  // Behind what was written before. What standard output's reader no longer takes is dropped.
+  void write(std::string_view bytes);
+  bool is_unread() const { return unread_; }  // as in `plait predict demo | head -1`
   void write_at(uint64_t offset, std::string_view bytes);
   void commit();
 
@@ -62,7 +64,7 @@ class WholeFile {
   int fd_ = -1;
   bool owned_ = true;      // to be closed
   bool is_beside_ = true;  // part_ lies where target_ is
-  bool partial_ = false, kept_ = false;
+  bool partial_ = false, kept_ = false, unread_ = false;
   mode_t mode_ = 0;  // of the file that a partial one becomes
 };
 

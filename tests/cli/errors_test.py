@@ -31,6 +31,7 @@ class CommandLine(Case):
         self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
         self.fails(2, ["run", "x.toml", "--run-dir", ""], "--run-dir: names no folder; leave it out for a new one in run.out")
         self.fails(2, ["run", "x.toml", "--run-dir", "a", "--run-dir", "b"], "--run-dir is given more than once; give it once")
+        self.fails(2, ["export", "run"], "plait export needs CHECKPOINT OUT: a checkpoint, ", "a file NAME.safetensors")
         self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
         self.fails(2, ["env", "--data"], "--data needs a DIR after it")
         self.fails(2, ["completion", "ksh"], "SHELL: 'ksh' is not one of bash, zsh, fish")
@@ -48,6 +49,23 @@ class CommandLine(Case):
         self.fails(2, ["--json", "help", "rnu"], "there is no verb 'rnu' (did you mean 'run'?)")
         self.fails(2, ["help", "rnu"], "there is no verb 'rnu' (did you mean 'run'?)")
         self.assertEqual(self.expect(0, "version").out, self.expect(0, "--version").out)
+
+    def test_a_dumb_terminal_gets_no_escapes(self):
+        self.write("t.toml", TINY)
+        for words in (["run", "t.toml"], ["check", "nope"]):
+            screen, terminal = os.openpty()
+            subprocess.run([PLAIT, *words], cwd=self.folder, env={**self.environment(), "TERM": "dumb"}, stdin=subprocess.DEVNULL,
+                           stdout=terminal, stderr=terminal, timeout=TIME)
+            os.close(terminal)
+            text = b""
+            try:
+                while part := os.read(screen, 65536):
+                    text += part
+            except OSError:
+                pass
+            os.close(screen)
+            self.assertTrue(text)
+            self.assertNotIn(b"\x1b", text)
 
     def test_json(self):
         record = self.fails(2, ["nonsense", "--json"]).records[0]

@@ -91,7 +91,7 @@ class Predict(RankCase):
 
     def test_every_format_holds_the_same_numbers(self):
         both = ("one", "--output", "output", "--output", "hidden")
-        done = self.expect(0, "predict", *both, "--to", "p.npz", "--json")
+        done = self.expect(0, "predict", *both, "--yes", "--to", "p.npz", "--json")
         self.assertEqual(done.records, [{"schema": 1, "file": "p.npz", "format": "npz", "dataset": "eval", "samples": 101, "step": 5,
                                          "outputs": [{"name": "output", "dtype": "f32", "shape": [3]},
                                                      {"name": "hidden", "dtype": "f32", "shape": [16]}]}])
@@ -100,11 +100,11 @@ class Predict(RankCase):
             arrays = {name.removesuffix(".npy"): read_npy(file.read(name)) for name in file.namelist()}
         self.assertEqual({name: shape for name, (shape, _) in arrays.items()}, {"output": (101, 3), "hidden": (101, 16)})
         self.assertEqual(len(set(arrays["output"][1])), 303)  # all samples, and no two alike
-        self.expect(0, "predict", *both, "--to", "p.safetensors")
+        self.expect(0, "predict", *both, "--yes", "--to", "p.safetensors")
         self.assertEqual(read_safetensors((self.folder / "p.safetensors").read_bytes())[0], arrays)
-        self.expect(0, "predict", "one", "--to", "p.npy")
+        self.expect(0, "predict", "one", "--yes", "--to", "p.npy")
         self.assertEqual(read_npy((self.folder / "p.npy").read_bytes()), arrays["output"])
-        self.expect(0, "predict", *both, "--to", "p.csv")
+        self.expect(0, "predict", *both, "--yes", "--to", "p.csv")
         rows = list(csv.reader(io.StringIO((self.folder / "p.csv").read_text())))
         self.assertEqual(rows[0], ["sample", "output.0", "output.1", "output.2", *(f"hidden.{i}" for i in range(16))])
         self.assertEqual([row[0] for row in rows[1:]], [str(i) for i in range(101)])
@@ -123,7 +123,7 @@ class Predict(RankCase):
         for words in ([column, "topology.data=2"], [column, "topology.data=2", "topology.tensor=2"],
                       ["topology.pipeline=2"], ["topology.pipeline=2", "topology.data=2", "batch.eval=4"]):
             with self.subTest(words):
-                self.expect(0, "predict", "one", *words, "--to", "p.jsonl")
+                self.expect(0, "predict", "one", *words, "--yes", "--to", "p.jsonl")
                 found = [json.loads(line) for line in (self.folder / "p.jsonl").read_text().splitlines()]
                 self.assertEqual([line["sample"] for line in found], list(range(101)))
                 for a, b in zip(found, expected, strict=True):
@@ -144,7 +144,7 @@ class Predict(RankCase):
         self.write("animals.toml", ANIMALS)
         self.expect(0, "run", "animals.toml", "--run-dir", "animals", "-q")
         accuracy = self.expect(0, "eval", "animals", "--json").records[-1]["metrics"]["accuracy"]
-        self.expect(0, "predict", "animals", "--to", "p.csv")
+        self.expect(0, "predict", "animals", "--yes", "--to", "p.csv")
         with (self.folder / "p.csv").open(newline="") as file:
             head, *found = csv.reader(file)
         self.assertEqual(head, ["sample", "output.class", *(f"output.{name}" for name in SPECIES)])
@@ -152,7 +152,7 @@ class Predict(RankCase):
         self.assertAlmostEqual(sum(right) / 90, accuracy, places=6)
         self.assertGreater(accuracy, 0.5)
         self.assertEqual([line["output.class"] for line in self.lines("animals")], [line[1] for line in found])
-        self.expect(0, "predict", "animals", "--to", "p.safetensors")
+        self.expect(0, "predict", "animals", "--yes", "--to", "p.safetensors")
         _, metadata = read_safetensors((self.folder / "p.safetensors").read_bytes())
         self.assertEqual(json.loads(metadata["classes"]), {"output": list(SPECIES)})
         # A table without labels, and one without what the model reads.
@@ -163,15 +163,15 @@ class Predict(RankCase):
         self.assertEqual([line["output"] for line in self.lines(*words)], [line["output"] for line in self.lines("animals")[:5]])
         self.assertEqual([line["output.class"] for line in self.lines(*words)],
                          [line[1] for line in found[:5]])
-        self.expect(0, "predict", *words, "--to", "new-p.csv")
+        self.expect(0, "predict", *words, "--yes", "--to", "new-p.csv")
         with (self.folder / "new-p.csv").open(newline="") as file:
             self.assertEqual(list(csv.reader(file)), [head, *found[:5]])
         self.fails(2, ("predict", *words, 'data.new={type = "synthetic", samples = 5, shape = [2], classes = 3}'),
                    "[data.new] has no field 'input', which the model reads; it has: x, label")
 
     def test_what_is_refused(self):
-        for words, *texts in ((["--to", "p.parquet"], "'p.parquet' names no format; known are npy, npz, safetensors, csv, jsonl"),
-                              (["--to", "p.npy", "--output", "output", "--output", "hidden"], "holds one value, 2 are asked for"),
+        for words, *texts in ((["--yes", "--to", "p.parquet"], "'p.parquet' names no format; known are npy, npz, safetensors, csv, jsonl"),
+                              (["--yes", "--to", "p.npy", "--output", "output", "--output", "hidden"], "holds one value, 2 are asked for"),
                               (["--output", "outptu"], "no output 'outptu'; did you mean 'output'?"),
                               (["--format", "npz"], "npz cannot be written to '-'"),
                               (["--to", "none/p.csv"], "cannot write 'none/p.csv'"),
@@ -189,7 +189,7 @@ class Predict(RankCase):
                     self.assertIn(text, done.err)
         self.fails(2, ("predict", "t.toml"), "plait predict needs --checkpoint DIR")
         self.write("p.csv", "old")
-        self.fails(2, ("predict", "one", "--to", "p.csv", "--output", "nothing"), "no output 'nothing'")
+        self.fails(2, ("predict", "one", "--yes", "--to", "p.csv", "--output", "nothing"), "no output 'nothing'")
         self.assertEqual((self.folder / "p.csv").read_text(), "old")
         self.assertEqual(self.names(), sorted([*self.before, "p.csv"]))
 
@@ -205,7 +205,7 @@ class Predict(RankCase):
             ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
 
         def predict(to):
-            return subprocess.run([PLAIT, "predict", "one", "--to", to], cwd=self.folder,
+            return subprocess.run([PLAIT, "predict", "one", "--yes", "--to", to], cwd=self.folder,
                                   env=self.environment(), preexec_fn=without_root,
                                   capture_output=True, text=True, timeout=TIME)
 
@@ -224,7 +224,7 @@ class Predict(RankCase):
     def stopped_elsewhere(self, without_root):
         """Two ranks of one replica, whose file lies in no folder that a later command finds."""
         words = [PLAIT, "predict", "one", "--dataset", "train", "data.train.samples=4000000",
-                 "topology.tensor=2", "--to", "shut/p.jsonl"]
+                 "topology.tensor=2", "--yes", "--to", "shut/p.jsonl"]
         with tempfile.TemporaryDirectory() as elsewhere:
             with subprocess.Popen(words, cwd=self.folder, preexec_fn=without_root, text=True,
                                   env=self.environment() | {"TMPDIR": elsewhere},
@@ -249,10 +249,22 @@ class Predict(RankCase):
         lines = [json.loads(line) for line in (first + out).splitlines()]
         self.assertIn(f"stopped on request; {len(lines)} of 1000000 samples were written", err)
 
+    def test_a_file_that_is_there(self):
+        self.write("p.csv", "old")
+        self.fails(2, ("predict", "one", "--to", "p.csv"), "[predict] 'p.csv' exists; choose another name, or replace it with --yes")
+        self.assertEqual((self.folder / "p.csv").read_text(), "old")
+        self.expect(0, "predict", "one", "--to", "p.csv", "--yes")
+        self.assertNotEqual((self.folder / "p.csv").read_text(), "old")
+
     def test_a_closed_pipe_and_a_full_disk(self):
         done = subprocess.run(f"{PLAIT} predict one --dataset train | head -n1", shell=True, cwd=self.folder, capture_output=True,
                               env=self.environment(), timeout=TIME)
         self.assertEqual(json.loads(done.stdout)["sample"], 0)
+        for words in ("", "topology.tensor=2 -q"):
+            done = subprocess.run(["bash", "-c", f"{PLAIT} predict one --dataset train data.train.samples=20000 {words} | head -n1; echo ${{PIPESTATUS[0]}}"],
+                                  cwd=self.folder, capture_output=True, text=True, env=self.environment(), timeout=TIME)
+            self.assertEqual(done.stdout.splitlines()[1:], ["0"], done.stderr)
+            self.assertNotIn("error", done.stderr)
         self.fails(3, ("predict", "one", "--to", "/dev/full", "--format", "csv"), "cannot write '/dev/full': No space left")
 
     def progress(self, path):
@@ -264,7 +276,7 @@ class Predict(RankCase):
     def interrupt(self, path, *words, by, at=1, also=()):
         """A command that gets a signal when so many samples are in its file, and one in each of the
         parts `also`; what it says."""
-        with subprocess.Popen([PLAIT, "predict", "one", "--to", path, *words], cwd=self.folder,
+        with subprocess.Popen([PLAIT, "predict", "one", "--yes", "--to", path, *words], cwd=self.folder,
                               env=self.environment(), text=True, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE) as run:
             until = time.monotonic() + TIME
@@ -284,7 +296,7 @@ class Predict(RankCase):
                         ("safetensors", signal.SIGINT), ("npy", signal.SIGKILL)):
             own = words[:-2] if end == "npy" else words
             with self.subTest(end):
-                self.expect(0, "predict", "one", "--to", f"whole.{end}", *own)
+                self.expect(0, "predict", "one", "--yes", "--to", f"whole.{end}", *own)
                 said = self.interrupt(f"p.{end}", *own, by=by)
                 left = self.progress(f"p.{end}")
                 self.assertGreater(left, 0)
@@ -296,7 +308,7 @@ class Predict(RankCase):
                     self.interrupt(f"p.{end}", *own, "--resume", by=by, at=left + 1)  # and again
                     self.assertGreater(self.progress(f"p.{end}"), left)
                     left = self.progress(f"p.{end}")
-                done = self.expect(0, "predict", "one", "--to", f"p.{end}", *own, "--resume")
+                done = self.expect(0, "predict", "one", "--yes", "--to", f"p.{end}", *own, "--resume")
                 self.assertIn(f"continues behind sample {left} of {n}, which p.{end}.partial has",
                               done.err)
                 self.assertEqual((self.folder / f"p.{end}").read_bytes(),
@@ -308,14 +320,14 @@ class Predict(RankCase):
     def test_replicas_are_continued(self):
         n = 120000
         words = ["--dataset", "train", f"data.train.samples={n}", "topology.data=2"]
-        self.expect(0, "predict", "one", "--to", "whole.csv", *words)
+        self.expect(0, "predict", "one", "--yes", "--to", "whole.csv", *words)
         said = self.interrupt("p.csv", *words, by=signal.SIGINT, also=["p.csv.rank-1"])
         self.assertEqual(said.count("what was predicted is kept in p.csv.partial and beside it; "
                                     "the same command with --resume continues"), 1, said)
         self.assertIn("p.csv.rank-1.partial.json", self.names())
-        self.fails(2, ("predict", "one", "--to", "p.csv", *words[:-1], "--resume"),
+        self.fails(2, ("predict", "one", "--yes", "--to", "p.csv", *words[:-1], "--resume"),
                    "replicas was 2, is now 1")
-        self.expect(0, "predict", "one", "--to", "p.csv", *words, "--resume")
+        self.expect(0, "predict", "one", "--yes", "--to", "p.csv", *words, "--resume")
         self.assertEqual((self.folder / "p.csv").read_bytes(),
                          (self.folder / "whole.csv").read_bytes())
         self.assertEqual(self.names(), sorted([*self.before, "p.csv", "whole.csv"]))
@@ -329,20 +341,20 @@ class Predict(RankCase):
                               (["batch.eval=8"], "batch was 16, is now 8"),
                               (["data.train.seed=7"], "dataset/")):
             with self.subTest(changed):
-                self.fails(2, ("predict", "one", "--to", "p.csv", *words, *changed, "--resume"),
+                self.fails(2, ("predict", "one", "--yes", "--to", "p.csv", *words, *changed, "--resume"),
                            "p.csv.partial has predictions of something else: ", text,
                            "leave out --resume to begin anew")
         self.assertEqual(self.progress("p.csv"), left)
         with (self.folder / "p.csv.partial").open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            self.fails(2, ("predict", "one", "--to", "p.csv", *words),
+            self.fails(2, ("predict", "one", "--yes", "--to", "p.csv", *words),
                        "another command writes 'p.csv'")
         self.fails(2, ("predict", "one", "--resume"),
                    "--resume continues a file, and standard output is none")
         # Without --resume it begins anew, and with it where nothing is left.
-        self.expect(0, "predict", "one", "--to", "p.csv", "data.eval.samples=101")
+        self.expect(0, "predict", "one", "--yes", "--to", "p.csv", "data.eval.samples=101")
         first = (self.folder / "p.csv").read_bytes()
-        self.expect(0, "predict", "one", "--to", "p.csv", "data.eval.samples=101", "--resume")
+        self.expect(0, "predict", "one", "--yes", "--to", "p.csv", "data.eval.samples=101", "--resume")
         self.assertEqual((self.folder / "p.csv").read_bytes(), first)
         self.assertEqual(self.names(), sorted([*self.before, "p.csv"]))
 
@@ -355,7 +367,7 @@ class Predict(RankCase):
             self.skipTest("this system allows no mount namespace")
         self.write("p.csv", "old")
         script = """mount --bind p.csv p.csv && mount -o remount,bind,ro p.csv || exit 99
-            "$0" predict one --dataset train data.train.samples=1000000 --to p.csv"""
+            "$0" predict one --dataset train data.train.samples=1000000 --yes --to p.csv"""
         done = subprocess.run([*inside, "--", "sh", "-c", script, PLAIT], cwd=self.folder,
                               env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=TIME)

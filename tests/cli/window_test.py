@@ -33,8 +33,10 @@ class Window(Case):
                 self.check(columns, "help", verb)
         # A name and its text stand beside each other where there is room for both.
         wide, narrow = self.check(80, "help", "run"), self.check(40, "help", "run")
-        self.assertRegex(wide, r"\n  --resume TEXT:\{auto,never,must\}\n {30}resume from the")
-        self.assertRegex(wide, r"\n  --until STEP:POSITIVE {7}stops after this step")
+        self.assertRegex(wide, r"\n  --resume auto\|never\|must +resume from the")
+        self.assertRegex(wide, r"\n  --until STEP {16}stops after this step")
+        for verb in verbs:  # no words of the parser
+            self.assertNotRegex(self.check(200, "help", verb), r"REQUIRED|:POSITIVE|:NONNEGATIVE|UINT|:INT|:\{| in \[")
         self.assertRegex(narrow, r"\n  --until STEP.*\n      stops after this step")
 
     def test_commands_stay_some(self):
@@ -47,6 +49,11 @@ class Window(Case):
         for columns in (80, 40):
             for words in ((), ("optimizer",), ("lora",), ("run.log_every",), ("model.layers",)):
                 self.check(columns, "keys", *words)
+
+    def test_end_of_a_run(self):
+        self.write("t.toml", TINY)
+        text = self.check(40, "run", "t.toml", "run.log_every=1", "evaluate.every=10")
+        self.assertRegex(text, r"\neval/accuracy\n  first 0\.\d{4}, last 0\.\d{4},\s+lowest \(step\)\s")
 
     def test_compare(self):
         self.write("t.toml", TINY)

@@ -1,6 +1,7 @@
 #include "bindings/cli/help/help_format.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <sstream>
 #include <string>
 
@@ -24,9 +25,16 @@ class HelpFormat : public CLI::Formatter {
     return row(make_option_name(option, is_positional) + make_option_opts(option),
                make_option_desc(option));
   }
-  // "CHECKPOINT OUT" are several words, each named: how many there are need not be said.
+  // Without the names that CLI11 has for types and checks.
   std::string make_option_opts(const CLI::Option* option) const override {
-    return is_named_words(option) ? " REQUIRED" : Formatter::make_option_opts(option);
+    if (option->get_type_size() == 0) return "";
+    std::string text = type_of(option);
+    if (option->nonpositional() && !text.empty()) text = " " + text;
+    if (!option->nonpositional()) text.clear();  // its name says what it is
+    if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";
+    if (option->get_items_expected_max() > 1 && !option->nonpositional()) text += " ...";
+    for (const CLI::Option* other : option->get_needs()) text += " with " + other->get_name();
+    return text;
   }
   std::string make_option_usage(const CLI::Option* option) const override {
     return is_named_words(option) ? make_option_name(option, true)
@@ -48,6 +56,17 @@ class HelpFormat : public CLI::Formatter {
   static bool is_named_words(const CLI::Option* option) {
     return option->get_positional() && option->get_required() &&
            option->get_name(true).find(' ') != std::string::npos;
+  }
+  // "N", "DIR", "auto|never|must".
+  static std::string type_of(const CLI::Option* option) {
+    const std::string all = option->get_type_name();
+    std::string type = all.substr(0, all.find(':'));
+    const bool is_number = type == "INT" || type == "UINT" || type == "FLOAT";
+    if (const size_t begin = all.find(":{"); type == "TEXT" && begin != all.npos) {
+      type = all.substr(begin + 2, all.find('}', begin) - begin - 2);
+      std::replace(type.begin(), type.end(), ',', '|');
+    }
+    return is_number ? "N" : type;
   }
   std::string fitted(const std::string& text) const { return wrapped(text, columns_, utf8_); }
   std::string row(const std::string& name, const std::string& text) const {

@@ -99,6 +99,10 @@ std::string without_value(const CLI::App& verb, const std::string& name) {
   for (const CLI::App* at = &verb; at && !option; at = at->get_parent())
     option = at->get_option_no_throw(name);
   if (!option) return name + " needs a value after it";
+  if (!name.starts_with("-")) {  // some of its words are there
+    const std::string text = option->get_description();
+    return path_of(verb) + " needs " + name + ": " + text.substr(0, text.find(". "));
+  }
   const std::string type = option->get_type_name(), any = choices(type);
   return name + " needs " + (any.empty() ? "a " + type : "one of " + any) + " after it (" +
          option->get_description() + ")";

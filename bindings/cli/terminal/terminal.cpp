@@ -18,10 +18,15 @@
 namespace plait::cli {
 namespace {
 
+// It prints what it is sent, escape sequences too.
+bool is_dumb() {
+  const char* term = std::getenv("TERM");
+  return term && std::string_view(term) == "dumb";
+}
+
 bool wants_color(int fd) {
   const char* none = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  return isatty(fd) && !(none && *none) && !(term && std::string_view(term) == "dumb");
+  return isatty(fd) && !(none && *none) && !is_dumb();
 }
 
 std::string styled(bool on, const char* code, std::string_view text) {
@@ -45,7 +50,7 @@ bool explains() {
 }  // namespace
 
 Terminal::Terminal()
-    : stderr_terminal_(isatty(STDERR_FILENO) != 0),
+    : stderr_terminal_(isatty(STDERR_FILENO) != 0 && !is_dumb()),
       color_out_(wants_color(STDOUT_FILENO)),
       color_err_(wants_color(STDERR_FILENO)),
       utf8_(std::string_view(nl_langinfo(CODESET)) == "UTF-8") {}

@@ -149,16 +149,26 @@ void Get::get(const SetFile& file) {
                                    reasons + advice);
 }
 
+// The folders above and at `folder` that are not there, the innermost first.
+std::vector<fs::path> missing_folders(fs::path folder) {
+  std::vector<fs::path> missing;
+  std::error_code ignored;
+  for (; !folder.empty() && !fs::exists(folder, ignored); folder = folder.parent_path())
+    missing.push_back(folder);
+  return missing;
+}
+
 int Get::run() {
   std::error_code error;
-  const bool made = fs::create_directories(folder_, error);
+  const std::vector<fs::path> made = missing_folders(folder_);
+  fs::create_directories(folder_, error);
   if (error)
     throw CliError(kEnvironment,
                    "[data] cannot make the folder '" + folder_.string() + "': " + error.message());
   try {
     for (const SetFile& file : set_.files) get(file);
   } catch (const CliError&) {
-    if (made) fs::remove(folder_, error);  // if nothing has come
+    for (const fs::path& folder : made) fs::remove(folder, error);  // if nothing has come
     throw;
   }
   terminal_.record({{"event", "done"}, {"set", set_.name}, {"folder", folder_.string()}});

@@ -62,7 +62,9 @@ std::string toml_beside(const std::string& stem) {
 class Show {
  public:
   Show(Context& context, const ShowArguments& arguments)
-      : context_(context), arguments_(arguments), engine_(context.open_engine()) {}
+      : context_(context), arguments_(arguments), engine_(context.open_engine()) {
+    context.failed = kUsage;  // a file that is named on the command line
+  }
 
   int run() {
     const std::string& given = arguments_.file.given;

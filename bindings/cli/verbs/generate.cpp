@@ -442,7 +442,7 @@ int Generation::chat(const Session& session, Generator& generator) {
   streams_ = terminal_.human();
   interactive_ = streams_ && isatty(STDIN_FILENO);
   Conversation talk = open_conversation();
-  const bool prompts = streams_ && terminal_.stderr_is_terminal();
+  const bool prompts = streams_ && isatty(STDERR_FILENO);
   for (std::string line;;) {
     if (prompts) std::fprintf(stderr, "> ");
     if (!std::getline(std::cin, line)) break;

@@ -22,6 +22,7 @@
 #include "bindings/cli/predictions/progress.hpp"
 #include "bindings/cli/predictions/share.hpp"
 #include "bindings/cli/predictions/subject.hpp"
+#include "bindings/cli/replaced.hpp"
 #include "bindings/cli/terminal/bar.hpp"
 
 namespace plait::cli {
@@ -72,6 +73,7 @@ class Prediction {
   std::vector<Reached> starts_;             // by replica: what an earlier command left
   std::optional<Bar> bar_;
   StopRequest stop_;
+  bool is_alone_ = true;
   bool is_kept_ = false;  // progress_ of rank 0, as all ranks know it
   int64_t calls_ = 0;     // that all ranks make
   int64_t done_ = 0;      // samples that rank 0 has in its file
@@ -83,6 +85,7 @@ int Prediction::run() {
   RankedCommand command;
   command.inspect = [&](const Experiment& experiment) {
     experiment_ = &experiment;
+    check_replaced(context_, "predict", arguments_.to);
     if (arguments_.one_rank) return;
     const Json values = Json::parse(experiment.describe());
     check_place(values.at("topology.data").at("value").get<int64_t>());
@@ -131,10 +134,11 @@ int Prediction::work(const Plan& plan) {
   session.load_parameters(checkpoint_);
   agree(session);
   const int rank = described.at("topology").at("rank");
+  is_alone_ = described.at("topology").at("ranks") == 1;
   open(session, share, samples.size(), rank);
   predict(session, samples, share, batch);
   collect(session, share, samples.size(), batch);
-  if (rank == 0) tell(session, samples.size());
+  if (rank == 0 && !file_->is_unread()) tell(session, samples.size());
   return kOk;
 }
 
@@ -222,7 +226,9 @@ void Prediction::predict(Session& session, FedSamples& samples, const Share& sha
   const int64_t first = std::min(starts_[static_cast<size_t>(share.replica)].samples, own);
   PredictionFile* const keeper = part_ ? part_.get() : keeper_.get();
   std::vector<std::string> rooms(values_.size());
-  for (int64_t call = 0; call < calls_; ++call) {
+  // Several ranks make all their calls: the others do not know of the reader.
+  const auto is_over = [&] { return file_ && file_->is_unread() && is_alone_; };
+  for (int64_t call = 0; call < calls_ && !is_over(); ++call) {
     const int64_t at = first + call * batch;
     if (stop_.asked())
       throw CliError(kInterrupted,
@@ -320,10 +326,9 @@ void add_predict(CLI::App& app, Context& context) {
                          "the ranks of its [topology]; data.NAME.limit=N uses N samples");
   const auto arguments = std::make_shared<PredictArguments>();
   add_checkpoint_arguments(*verb, *arguments, "predicts");
-  verb->add_option(
-          "--to", arguments->to,
-          "the file, by its end .npy, .npz, .safetensors, .csv or .jsonl; replaced when it "
-          "is complete; -: standard output, as jsonl")
+  verb->add_option("--to", arguments->to,
+                   "the file, by its end .npy, .npz, .safetensors, .csv or .jsonl, which is there "
+                   "when it is complete; -: standard output, as jsonl")
       ->type_name("FILE")
       ->capture_default_str();
   verb->add_flag("--resume", arguments->resume,
