@@ -47,12 +47,12 @@ struct Trial {
   double loss = std::nan("");   // the mean training loss since the line before
   int code = 0;                 // of its newest process
   bool dropped = false;         // by --halving
+  std::string log = {};         // what its processes have printed
   // It ended for a reason of its own; one that was halted or not begun has not failed.
   bool failed() const {
     const std::string& s = run.state;
     return s == "failed" || s == "lost" || (code != kOk && code != kInterrupted);
   }
-  std::string log;  // what its processes have printed
   std::string state() const;
   std::string reason() const;
 };
