@@ -35,7 +35,7 @@ class PosixOutput final : public OutputFile {
  public:
   PosixOutput(const std::string& path, int flags)
       : file_(path, O_WRONLY | O_CREAT | O_NONBLOCK | flags, "open for writing") {
-    file_.refuse_pipes();
+    file_.refuse_pipes();  // one that somebody reads: else it cannot be opened
   }
   void write(const void* data, size_t size) override {
     put(data, size, [this](const char* p, size_t n, size_t) {

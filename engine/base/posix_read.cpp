@@ -15,7 +15,16 @@
 
 namespace plait::posix {
 
+namespace {
+
+[[noreturn]] void fail_pipe(const std::string& path) {
+  fail_data("[files] '" + path + "' is a pipe, expected a regular file; remove it");
+}
+
+}  // namespace
+
 void fail_path(const char* what, const std::string& path, int number) {
+  if (number == ENXIO) fail_pipe(path);  // opened for writing, and nobody reads it; or a socket
   const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
   if (number == ENOENT) fail_not_found(text + ": there is no such file or folder; check the path");
   if (number == ENOMEM) fail(PLAIT_ERR_MEMORY, text + ": out of memory");
@@ -49,9 +58,7 @@ struct stat Descriptor::status() const {
 }
 
 void Descriptor::refuse_pipes() const {
-  const mode_t mode = status().st_mode;
-  if (S_ISFIFO(mode) || S_ISSOCK(mode))
-    fail_data("[files] '" + path_ + "' is a pipe, expected a regular file; remove it");
+  if (S_ISFIFO(status().st_mode)) fail_pipe(path_);
 }
 
 namespace {

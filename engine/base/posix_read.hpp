@@ -27,7 +27,7 @@ class Descriptor {
   const std::string& path() const { return path_; }
   void close();
   struct stat status() const;
-  // PLAIT_ERR_DATA for a pipe or a socket, in which a write or read could block.
+  // PLAIT_ERR_DATA for a pipe, in which a write or read could block.
   void refuse_pipes() const;
 
  private:

@@ -31,8 +31,12 @@ std::string_view value_of(std::string_view lines, std::string_view key) {
 
 int64_t number_of(std::string_view lines, std::string_view key) {
   const std::string_view text = value_of(lines, key);
+  if (text.empty()) return 0;
   int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end || number < 0 || number > kMaxCount)
+    fail_data("[checkpoint] '" + std::string(key) + "' is not a whole number from 0 to 2^53");
   return number;
 }
 
@@ -48,10 +52,6 @@ void read_lineage(std::string_view body, Commit& commit) {
   commit.number = number_of(body, "commit");
   commit.lineage = value_of(body, "id");
   commit.from = number_of(body, "from");
-  if (commit.number < 0 || commit.number > kMaxCount) {
-    commit.number = 0;
-    fail_data("[checkpoint] the number of a commit is above 2^53");
-  }
 }
 
 Commit read_commit(FileSystem& files, const std::string& folder, const CheckpointName& name) {

@@ -208,7 +208,10 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
     } catch (const Error& e) {
       const bool damaged =
           e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_NOT_FOUND;
-      if (!damaged) throw;
+      if (!damaged) {
+        for (const std::string& reason : reasons) log.warn("[checkpoint] " + reason);
+        throw;
+      }
       std::string why = without_part(e.text());
       if (why.ends_with(kDamageHint)) why.resize(why.size() - (sizeof kDamageHint - 1));
       reasons.push_back(c.name + " cannot be used (" + why + ")");

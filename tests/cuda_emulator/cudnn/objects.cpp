@@ -1,6 +1,7 @@
 #include "tests/cuda_emulator/cudnn/objects.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace emulated_dnn {
@@ -22,7 +23,7 @@ struct Rule {
   Type type;
   int64_t most;
   bool needed;
-  Kind refers{};  // of a descriptor: the kind
+  std::optional<Kind> refers = {};  // of a descriptor: the kind; without: any
 };
 
 constexpr Rule kRules[] = {
@@ -204,8 +205,7 @@ Status set(Object& o, Attribute name, Type type, int64_t count, const void* valu
       std::memcpy(&d, bytes + static_cast<uint64_t>(i) * sizeof d, sizeof d);
       const Object* to = find(d);
       if (!to || !to->complete) return refuse(kNotFinal, "a descriptor that is not finalized");
-      if (r.refers != Kind{} && to->kind != r.refers)
-        if (o.kind != Kind::graph) return refuse(kBad, "a descriptor of another kind");
+      if (r.refers && to->kind != *r.refers) return refuse(kBad, "a descriptor of another kind");
     }
     o.values[name] = std::move(v);
     return 0;
@@ -219,6 +219,9 @@ Status complete(Object& o) {
     if (r.kind == o.kind && r.needed && o.count(r.name) == 0)
       return refuse(
           kBad, "a descriptor without attribute " + std::to_string(static_cast<int32_t>(r.name)));
+  for (const Attribute sums : {Attribute::matmul_precision, Attribute::reduction_precision})
+    if (o.count(sums) > 0 && o.get<Data>(sums) != Data::f32)
+      return refuse(kBad, "sums in another type than f32");
   Status s = 0;
   if (o.kind == Kind::tensor) s = check_tensor(o);
   if (o.kind == Kind::graph) s = make_program(o);

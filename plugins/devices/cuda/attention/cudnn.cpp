@@ -77,8 +77,8 @@ CudnnHandle::CudnnHandle(const Cudnn& library, dnn::Stream stream) : library_(li
 
 CudnnDescriptor::CudnnDescriptor(const Cudnn& library, dnn::Kind kind, const char* what)
     : library_(&library), what_(what) {
-  check(library, library.cudnnBackendCreateDescriptor(kind, &raw_),
-        std::string("describing ") + what + " to cuDNN");
+  const dnn::Status s = library.cudnnBackendCreateDescriptor(kind, &raw_);
+  if (s != 0) check(library, s, std::string("describing ") + what + " to cuDNN");
 }
 
 void CudnnDescriptor::set(dnn::Attribute name, dnn::Type type, const void* values, int64_t count) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <plait/plugin.hpp>
 #include <vector>
@@ -22,9 +23,9 @@ using dnn::Type;
 // Tensors of the graph that have memory. Others are virtual: they live in registers.
 enum Id : int64_t { kQ = 1, kK, kV, kO, kLse, kScale, kMasked, kFirstVirtual };
 
-// A score that the mask takes away. Finite, so that no difference of two is NaN; exp of its
-// difference to any score that can occur is 0.
-constexpr float kMaskedScore = -1024.0f * 1024.0f * 1024.0f;
+// A score that the mask takes away: no other one is less. Finite, so that no difference of two is
+// NaN; exp of its difference to any other score is 0.
+constexpr float kMaskedScore = std::numeric_limits<float>::lowest();
 
 using Extents = std::array<int64_t, 4>;  // of samples, heads, tokens, channels
 
@@ -228,12 +229,13 @@ void Sdpa::choose(dnn::Handle handle, dnn::Descriptor device) {
   }
   const int64_t found =
       heuristics.get(Attribute::heuristics_results, Type::descriptor, raw.data(), kMost);
-  std::string why = "it names no plan";
+  std::string why;
   for (int64_t i = 0; i < std::min(found, kMost) && !parts_->plan; ++i)
     try_plan(*configs[static_cast<size_t>(i)], handle, device, why);
   if (!parts_->plan)
     fail(PLAIT_ERR_DEVICE, "[cuda] cuDNN " + cudnn_version_text(library_.version) +
-                               " does not take " + text(desc_) + ": " + why);
+                               " does not take " + text(desc_) + ": " +
+                               (why.empty() ? "it names no plan" : why));
 }
 
 // Whether the engine of a plan gives the same bits each time.
@@ -251,39 +253,39 @@ bool Sdpa::repeats(const CudnnDescriptor& config) const {
 // What the library compiles for a plan takes a second or more: the other questions come first.
 void Sdpa::try_plan(const CudnnDescriptor& config, dnn::Handle handle, dnn::Descriptor device,
                     std::string& why) {
+  const auto refuse = [&why](const std::string& reason) {
+    if (why.find(reason) == std::string::npos) why += (why.empty() ? "" : "; ") + reason;
+  };
   const auto too_large = [&](int64_t bytes) {
     const bool more = bytes < 0 || static_cast<uint64_t>(bytes) > desc_.workspace;
     if (more)
-      why = "its plan needs a workspace of " + std::to_string(bytes) + " bytes, more than " +
-            std::to_string(desc_.workspace);
+      refuse("its plan needs a workspace of " + std::to_string(bytes) + " bytes, more than " +
+             std::to_string(desc_.workspace));
     return more;
   };
-  if (!repeats(config)) {
-    why = "its plan rounds otherwise each time";
-    return;
-  }
-  int64_t bytes = 0;
-  config.get(Attribute::config_workspace, Type::int64, &bytes, 1);
-  if (too_large(bytes)) return;
-  CudnnDescriptor plan(library_, Kind::plan, "a plan of attention");
-  plan.set(Attribute::plan_config, Type::descriptor, config.raw());
-  if (handle) plan.set(Attribute::plan_handle, Type::handle, handle);
-  if (device) plan.set(Attribute::plan_device, Type::descriptor, device);
   try {
+    if (!repeats(config)) return refuse("its plan rounds otherwise each time");
+    int64_t bytes = 0;
+    config.get(Attribute::config_workspace, Type::int64, &bytes, 1);
+    if (too_large(bytes)) return;
+    CudnnDescriptor plan(library_, Kind::plan, "a plan of attention");
+    plan.set(Attribute::plan_config, Type::descriptor, config.raw());
+    if (handle) plan.set(Attribute::plan_handle, Type::handle, handle);
+    if (device) plan.set(Attribute::plan_device, Type::descriptor, device);
     plan.finalize();
-  } catch (const Error& e) {
-    why = e.what();
-    return;
+    plan.get(Attribute::plan_workspace, Type::int64, &bytes, 1);
+    if (too_large(bytes)) return;
+    parts_->plan.emplace(std::move(plan));
+  } catch (const Error& e) {  // another plan may do
+    refuse(e.what());
   }
-  plan.get(Attribute::plan_workspace, Type::int64, &bytes, 1);
-  if (too_large(bytes)) return;
-  parts_->plan.emplace(std::move(plan));
 }
 
 void Sdpa::run(const CudnnHandle& handle, const SdpaOperands& o) const {
   const int64_t ids[] = {kQ, kK, kV, kO, kLse, kScale, kMasked};
   const void* const pointers[] = {o.q, o.k, o.v, o.o, o.lse, &desc_.scale, &parts_->masked};
   const int64_t n = desc_.causal ? 7 : 6;
+  // The library allocates for it: without CUDA graphs in each step, else when a step is captured.
   CudnnDescriptor pack(library_, Kind::variant_pack, "the operands of attention");
   pack.set(Attribute::pack_ids, Type::int64, ids, n);
   pack.set(Attribute::pack_pointers, Type::pointer, pointers, n);
