@@ -138,9 +138,11 @@ namespace {
 }
 
 // What files of weights of other libraries begin with; "" for others.
-std::string other_format(std::string_view bytes) {
+std::string other_format(std::string_view bytes, uint64_t size) {
   const bool zip = bytes.starts_with("PK\x03\x04");
-  const bool pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+  // A header of some sizes has these two bytes, too; what follows its size is a brace.
+  const bool header = size <= kMaxHeaderBytes && (bytes.size() == 8 || bytes[8] == '{');
+  const bool pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 && !header;
   if (!zip && !pickle) return "";
   return std::string("this is no safetensors file, but a ") +
          (zip ? "zip, as torch.save and numpy.savez write"
@@ -157,7 +159,7 @@ std::string_view header_text(std::string_view bytes, uint64_t file_size, const s
   uint64_t n = 0;
   for (size_t i = 8; i-- > 0;) n = n << 8 | static_cast<uint8_t>(bytes[i]);
   const uint64_t left = file_size - 8;
-  if (const std::string other = other_format(bytes); n > left && !other.empty())
+  if (const std::string other = other_format(bytes, n); n > left && !other.empty())
     bad(where, 0, other);
   if (n <= kMaxHeaderBytes && n > left && (bytes.size() == 8 || bytes[8] == '{'))
     bad(where, file_size,

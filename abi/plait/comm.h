@@ -218,7 +218,7 @@ typedef struct plait_comm_item {
    * receives how much memory of the machine those ranks share at most, as probe() counts it, and
    * *available how much of it they could have now, UINT64_MAX where that is not known. Makes no
    * memory, and refuses nothing that does not fit.
-   * Errors: PLAIT_ERR_INTERNAL. *bytes and *available are unchanged. [thread: owner; blocks: no] */
+   * Errors: PLAIT_ERR_INTERNAL. *bytes and *available are unchanged. [thread: any; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *shared_memory)(const plait_host *host, const plait_options *options,
                                                           const plait_comm_needs *needs, uint64_t *bytes,
                                                           uint64_t *available);

@@ -247,8 +247,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_exper
                                                                      plait_plan **out);
 /* Returns JSON: parameters, memory by category in bytes, FLOPs per step, the stages and the idle
  * share of the pipeline, programs with the kernel of each op and the bytes of each collective, and
- * the order in which a step launches them. plait_text_free() frees it.
- * Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: no] */
+ * the order in which a step launches them, metrics, memory that ranks share. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
 /* Returns the programs of the plan as text, one line for each op with its results, operands,
  * attributes and memory; ARCHITECTURE.md explains the form, which is for people and may change.
@@ -543,7 +543,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_e
  * DLPack; type 0: it tells none), arena_bytes and the part of it that other ranks can access,
  * shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype, group), and
  * last_evaluation: the latest result of run or evaluate, null before the first one and after a
- * load; training_seconds: what all its steps took. plait_text_free() frees it. Not collective.
+ * load; unsaved: a step not saved, or null; training_seconds of all steps. plait_text_free() frees it. Not collective.
  * Errors: PLAIT_ERR_STATE. The session is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
 /* Copies the global tensor of a parameter to `data`: host memory, row-major, in the dtype of the

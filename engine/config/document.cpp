@@ -218,10 +218,11 @@ Node parse_value(std::string_view text, const Origin& origin, Problems& problems
     if (parsed.good && parsed.table.size() == 1)
       return Converter(origin.file, &origin).convert(*parsed.table.get("v"));
     if (!parsed.good && syntax) {
-      problems.add(origin, "", "not a TOML value: " + parsed.why,
-                   text.find_first_of("\"'") == text.npos
-                       ? "a text inside brackets needs quotes: {type = \"sgd\"}, [\"a\", \"b\"]"
-                       : "check quotes and brackets");
+      problems.add(
+          origin, "", "not a TOML value: " + parsed.why,
+          text.find_first_of("\"'") == text.npos && text.find_last_of("]}") == text.size() - 1
+              ? "a text inside brackets needs quotes: {type = \"sgd\"}, [\"a\", \"b\"]"
+              : "check quotes and brackets");
       return {};
     }
   }

@@ -61,10 +61,6 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   model.keys =
       OptionSet::check(*table.node, model_keys(), kTables, table.path, resolver_, problems_);
   model_keys().read(model.keys, model);
-  if (model.load.empty() && !model.load_names.empty())
-    problems_.add(model.keys.origin("load_names"), key_path(table.path, "load_names"),
-                  "renames tensors of model.load, and that names no weights",
-                  "name them with load = \"FILE\", or remove load_names");
   for (const std::string& rule : model.load_names)
     if (const std::string wrong = NameRules::fault(rule); !wrong.empty())
       problems_.add(model.keys.origin("load_names"), key_path(table.path, "load_names"),

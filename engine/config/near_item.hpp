@@ -9,9 +9,9 @@
 
 namespace plait::config {
 
-// Of `names`, items of `kind` ("plait.device/1") in most cases: the one that is near by its letters
-// ("linaer" is linear, "ReLU" is relu, "MSELoss" mse), or the only one whose help has `name` as a
-// word ("gpu" is cuda, "an NVIDIA GPU"); "" if there is none.
+// Of `names`, items of `kind` ("plait.device/1") in most cases: the one of the same letters ("ReLU"
+// is relu, "MSELoss" mse), else the only one whose help has `name` as a word ("gpu" is cuda, "an
+// NVIDIA GPU"), else the one that is near ("linaer" is linear); "" if there is none.
 std::string near_item(const std::string& name, std::string_view kind,
                       std::span<const std::string> names, const Catalog& catalog);
 

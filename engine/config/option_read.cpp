@@ -117,7 +117,10 @@ class OptionReader {
   std::string read_paths(const Node& node) {
     std::string wrong = read_list(node, value_.given_texts, &OptionReader::read_text);
     value_.texts.clear();
-    for (std::string& one : value_.given_texts) value_.texts.push_back(resolve(one, node.origin()));
+    const bool list = node.is(NodeKind::kArray) && node.items().size() == value_.given_texts.size();
+    for (size_t i = 0; i < value_.given_texts.size(); ++i)
+      value_.texts.push_back(
+          resolve(value_.given_texts[i], list ? node.items()[i].origin() : node.origin()));
     return wrong;
   }
   // What the tables describe is read by ExperimentLoader, which knows the items.

@@ -517,8 +517,11 @@ int64_t placeholders_of(const config::ItemConfig& item) {
 
 void warn_overwritten(const config::Experiment& e, Log* log) {
   if (!log) return;
-  for (const config::ModelConfig& model : e.models)
+  for (const config::ModelConfig& model : e.models) {
+    const std::string* told = nullptr;  // one entry of several names is several adapters
     for (const config::AdapterConfig& adapter : model.adapters) {
+      if (told && *told == adapter.path) continue;
+      told = &adapter.path;
       const int64_t n = number_of(adapter.options, "n_tokens");
       for (const config::DatasetConfig& data : e.datasets) {
         const int64_t there = placeholders_of(data);
@@ -529,11 +532,12 @@ void warn_overwritten(const config::Experiment& e, Log* log) {
                   ") puts its vectors in place of the " + first + " of each sample, and [" +
                   data.path + "] has " +
                   (there ? "placeholders for " + std::to_string(there) : "no placeholders") +
-                  ": the text there is lost; begin each sample with placeholders, of dataset "
-                  "fine_tune placeholders = " +
-                  std::to_string(n));
+                  (data.options.find("placeholders")
+                       ? ": the text there is lost; set placeholders = " + std::to_string(n)
+                       : ": the text there is lost unless its tokens are placeholders"));
       }
     }
+  }
 }
 
 namespace {

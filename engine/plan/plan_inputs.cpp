@@ -30,6 +30,7 @@ void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& 
   request.world = context.world;
   request.chunks = t.pipeline > 1 ? t.virtual_stages : 1;
   request.global = batch.global;
+  request.derived = origin_of(plan.experiment, "batch.global") == config::Origin::none();
   request.micro = batch.micro;
   request.accumulation = batch.accumulation;
   request.eval = batch.eval;

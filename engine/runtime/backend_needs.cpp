@@ -79,11 +79,16 @@ std::vector<plan::SharedMemoryUse> shared_memory_of(const plan::Plan& plan) {
     const config::OptionSet options = config::comm_options(plan.experiment, *plan.registry, name,
                                                            config::PathResolver(), problems);
     plan::SharedMemoryUse use{name, of.ranks, of.groups, 0, UINT64_MAX};
-    check_plugin({plan.registry->plugin_of(&item), "shared_memory", "backend", name},
-                 "asking what its ranks share", [&] {
-                   return item.shared_memory(plan.registry->host_of(&item), &options, &of,
-                                             &use.bytes, &use.available);
-                 });
+    try {
+      check_plugin({plan.registry->plugin_of(&item), "shared_memory", "backend", name},
+                   "asking what its ranks share", [&] {
+                     return item.shared_memory(plan.registry->host_of(&item), &options, &of,
+                                               &use.bytes, &use.available);
+                   });
+    } catch (const Error& e) {
+      if (e.code() == PLAIT_ERR_MEMORY) throw;
+      continue;  // a plan is not less for it
+    }
     all.push_back(std::move(use));
   }
   return all;

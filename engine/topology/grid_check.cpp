@@ -35,13 +35,14 @@ auto distance(const GridSizes& from, const GridSizes& to) {
 
 bool fits(const GridRequest& d, const GridSizes& s) {
   if (d.layers > 0 && s.pipeline > d.layers / std::max<int64_t>(1, d.chunks)) return false;
-  return d.global <= 0 || d.global % s.data == 0;
+  return d.global <= 0 || d.derived || d.global % s.data == 0;
 }
 
 // Why more replicas are not what to use; "" if they could be.
 std::string why_not_replicas(const GridRequest& d) {
   const int64_t others = d.sizes.pipeline * d.sizes.tensor;
-  if (d.world % others != 0 || d.global <= 0 || d.global % (d.world / others) == 0) return "";
+  if (d.world % others != 0 || d.global <= 0 || d.derived) return "";
+  if (d.global % (d.world / others) == 0) return "";
   return "data = " + number(d.world / others) +
          " does not divide batch.global = " + number(d.global) + "; ";
 }

@@ -26,6 +26,7 @@ struct GridRequest {
   int64_t micro = 0;         // batch.micro
   int64_t accumulation = 0;  // batch.accumulation
   int64_t eval = 0;          // batch.eval
+  bool derived = false;      // global follows from micro, accumulation and the number of replicas
 };
 
 // Checks that each size is at least 1 and the product at most kMaxRanks.

@@ -298,8 +298,6 @@ class Data(Check):
                   "there is no [data.train] to train on (did you mean it by [data.trian]?)")
 
     def test_names_of_no_weights(self):
-        rules = 'model.load_names=["a=b"]'
-        self.only(TINY, "model.load_names", f"override '{rules}'", "renames tensors of model.load, and that names no weights", overrides=[rules])
 
     def test_ranks_that_the_file_does_not_ask_for(self):
         self.write("t.toml", TINY)

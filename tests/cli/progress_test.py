@@ -58,14 +58,14 @@ class Progress(Case):
         self.assertIn(ERASE + "reading and planning  0:01", said)
 
     def test_evaluation(self):
-        """One that takes about two seconds here, sample by sample."""
+        """One that takes some seconds here, sample by sample."""
         self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")
         words = ["eval", "r", "batch.eval=1"]
         samples = 2000
         seconds = self.expect(0, *words, f"data.eval.samples={samples}", "--json").records[0]["seconds"]
-        many = f"data.eval.samples={min(int(samples * 2.5 / seconds), 3000000)}"
+        many = f"data.eval.samples={min(int(samples * 5 / seconds), 3000000)}"
         said = self.on_stderr(*words, many)
-        self.assertRegex(said, r"\r\x1b\[Kevaluating \[data\.eval\]  \d+ %  .* \d+/\d+ batches  0:0\d  ETA \d:\d\d")
+        self.assertRegex(said, r"\r\x1b\[Kevaluating \[data\.eval\]  \d+ %  .* \d+/\d+ batches  \d+:\d\d  ETA \d+:\d\d")
         self.assertTrue(said.rstrip().endswith(ERASE.rstrip()) or ERASE in said[said.rindex("evaluating"):], said[-200:])
         self.assertNotIn("evaluating", self.on_stderr(*words, many, "-q"))
         self.assertNotIn("evaluating", self.on_stderr(*words, many, "run.progress=false"))

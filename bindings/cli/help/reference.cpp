@@ -71,7 +71,7 @@ experiment, `table.key=value` and `list[0].key=value` override values.
 constexpr char kExtends[] =
     R"(`extends = ["base.toml"]`, above all tables, begins with the values of other experiments, named relative to the file: tables are
 merged, lists and items of another `type` replaced, and the file's own values count most. A relative path is looked up beside
-the file that gives it, then beside the file that extends it.
+the file that gives it, then beside the experiment.
 )";
 
 }  // namespace

@@ -60,6 +60,9 @@ TEST_CASE("grid check: a world that is not the product") {
   CHECK(text(check_grid(batch))
             .find("data = 3 does not divide batch.global = 64; use pipeline = "
                   "3, data = 1") != std::string::npos);
+  batch.derived = true;
+  CHECK(text(check_grid(batch)).find("use pipeline = 1, data = 3, tensor = 1") !=
+        std::string::npos);
   // The suggestion satisfies the other rules: data = 4 does not divide 6 samples, two stages need
   // two layers.
   GridRequest narrow = request({1, 1, 2}, 8, 1);
