@@ -9,8 +9,8 @@
 
 namespace {
 
-// A daemon may close the standard streams. The next file that is opened would take the place of one,
-// and what is printed would go to that file.
+// A daemon may close the standard streams. The next file that is opened would take the place of
+// one, and what is printed would go to that file.
 void open_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) _exit(1);

@@ -209,8 +209,9 @@ std::vector<std::string> kernel_row(const Json& k) {
               list_text(k.value("outputs", Json::array()))};
 }
 
-// "zero_grad, forward_backward for micro-batches 0-2, forward_backward_reduce for micro-batch 3, then
-// update": the launches of a step in order; of a pipeline the first, or with `all_shown` a screen.
+// "zero_grad, forward_backward for micro-batches 0-2, forward_backward_reduce for micro-batch 3,
+// then update": the launches of a step in order; of a pipeline the first, or with `all_shown` a
+// screen.
 std::string launches_text(const Json& launches, bool all_shown) {
   const size_t most_runs = all_shown ? 32 : 8;
   std::string all;

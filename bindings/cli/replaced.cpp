@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -19,13 +18,6 @@ CliError exists(const std::string& verb, const std::string& path, const std::str
   return {kUsage, "[" + verb + "] '" + path + "' exists; " + what_to_do};
 }
 
-bool is_inside(const std::string& path, const std::string& folder) {
-  std::error_code ignored;
-  const fs::path below = fs::weakly_canonical(path, ignored);
-  const fs::path above = fs::weakly_canonical(folder, ignored);
-  return std::mismatch(above.begin(), above.end(), below.begin(), below.end()).first == above.end();
-}
-
 }  // namespace
 
 void check_replaced(const Context& context, const std::string& verb, const std::string& path) {
@@ -34,25 +26,16 @@ void check_replaced(const Context& context, const std::string& verb, const std::
     throw exists(verb, path, "choose another name, or replace it with --yes");
 }
 
-Replaced::Replaced(const Context& context, std::string verb, const std::string& path,
-                   std::initializer_list<const char*> marks, const std::string& source, When when)
+Replaced::Replaced(const Context& context, std::string verb, const std::string& path, When when)
     : path_(path) {
   while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
   if (path_.empty()) throw CliError(kUsage, "[" + verb + "] the name of the result is empty");
   if (!is_there(path_)) return;
   std::error_code ignored;
+  if (fs::is_directory(path_, ignored) && !fs::is_empty(path_, ignored))
+    throw exists(verb, path_,
+                 "choose another name, or remove this folder: --yes replaces files alone");
   if (!context.yes) throw exists(verb, path_, "choose another name, or replace it with --yes");
-  if (fs::is_directory(path_, ignored)) {
-    const bool ours = std::any_of(marks.begin(), marks.end(), [&](const char* name) {
-      return fs::exists(fs::path(path_) / name, ignored);
-    });
-    if (!ours)
-      throw exists(verb, path_,
-                   "--yes replaces only what plait " + verb +
-                       " has made, and this folder has other files; choose another name");
-    if (is_inside(source, path_))
-      throw exists(verb, path_, "it holds '" + source + "', which is read; choose another name");
-  }
   if (when == kLook) return;
   const fs::path at(path_);
   aside_ = (at.parent_path() / ("." + at.filename().string() + ".replaced-")).string() +

@@ -1,7 +1,7 @@
-// Files and folders that a command would replace: --yes allows it.
+// Files that a command would replace: --yes allows it. A folder is never replaced, unless it is empty:
+// nothing tells whether a run, a model or files of somebody else in it are needed.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 
 #include "bindings/cli/context.hpp"
@@ -12,15 +12,13 @@ namespace plait::cli {
 // are written to. verb: in messages.
 void check_replaced(const Context& context, const std::string& verb, const std::string& path);
 
-// A file or a folder is out of the way while a command makes another one in its place.
+// A file or an empty folder is out of the way while a command makes another one in its place.
 class Replaced {
  public:
-  // Moves what is at `path` aside, if there is anything. Errors: CliError (kUsage) without --yes;
-  // and for a folder without any of the files `marks`, which nobody has made with this verb, or
-  // one that has `source` in it, which is still to be read.
+  // Moves what is at `path` aside, if there is anything. Errors: CliError (kUsage) without --yes,
+  // and for a folder that is not empty.
   enum When { kNow, kLook };  // kLook: for the errors alone, before long work
-  Replaced(const Context& context, std::string verb, const std::string& path,
-           std::initializer_list<const char*> marks, const std::string& source, When when = kNow);
+  Replaced(const Context& context, std::string verb, const std::string& path, When when = kNow);
   ~Replaced();  // puts it back, unless done() was called
   Replaced(const Replaced&) = delete;
   Replaced& operator=(const Replaced&) = delete;

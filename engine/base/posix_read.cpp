@@ -35,8 +35,9 @@ Descriptor::Descriptor(const std::string& path, int flags, const char* what) : p
   do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) fail_path(what, path, errno);
-  if (fd_ > STDERR_FILENO) return;
-  const int higher = ::fcntl(fd_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), number = errno;
+  constexpr int kFirst = 3;  // above the standard streams
+  if (fd_ >= kFirst) return;
+  const int higher = ::fcntl(fd_, F_DUPFD_CLOEXEC, kFirst), number = errno;
   ::close(std::exchange(fd_, higher));
   if (fd_ < 0) fail_path(what, path, number);
 }

@@ -66,7 +66,7 @@ class AdapterCheckpoints(RankCase):
                    "has an adapter 'poems' already; choose another name")
         self.fails(2, (*add, "code", "--from", "nowhere", "--to", "x"),
                    "--from 'nowhere' does not exist")
-        self.fails(2, (*add, "code", "--from", "code", "--to", "code"), "'code' exists; choose another name, or replace it with --yes")
+        self.fails(2, (*add, "code", "--from", "code", "--to", "code"), "'code' exists; choose another name, or remove this folder")
         self.fails(2, ("adapters", "rm", "poems", "poem", "--to", "x"),
                    "has no adapter 'poem' (did you mean 'poems'?); there are: poems")
         self.expect(0, "run", "code.toml", "--run-dir", "seed", "-q", "run.steps=1", "run.seed=9")

@@ -247,8 +247,8 @@ class Converted(Checkpoints):
     def test_faults(self):
         self.train("r", steps=2)
         self.expect(0, "checkpoint", "convert", "r", "out")
-        self.fails(2, ["checkpoint", "convert", "r", "out"], "'out' exists; choose another name, or replace it with --yes")
-        self.expect(0, "checkpoint", "convert", "r", "out", "--yes")
+        self.fails(2, ["checkpoint", "convert", "r", "out"], "'out' exists; choose another name, or remove this folder")
+        self.fails(2, ["checkpoint", "convert", "r", "out", "--yes"], "'out' exists; choose another name")
         self.fails(2, ["checkpoint", "convert", "r", "x", "--shards", "2", "--max-shard-size", "1MB"], "--shards")
         self.fails(2, ["checkpoint", "convert", "r", "x", "--shards", "0"], "--shards")
         self.flip("r/ckpt/step-0000000002/optimizer.safetensors")

@@ -153,11 +153,13 @@ class Export(RankCase):
     def test_faults(self):
         self.train("one", steps=1)
         self.expect(0, "export", "one", "out")
-        self.fails(2, ["export", "one", "out"], "'out' exists; choose another name, or replace it with --yes")
-        self.expect(0, "export", "one", "out", "--yes")
+        self.fails(2, ["export", "one", "out"], "'out' exists; choose another name, or remove this folder: --yes replaces files alone")
+        self.fails(2, ["export", "one", "out", "--yes"], "'out' exists; choose another name")
+        (self.folder / "empty").mkdir()
+        self.expect(0, "export", "one", "empty", "--yes")
         self.expect(0, "export", "one", "out.safetensors")
         self.expect(0, "export", "one", "out.safetensors", "--yes")
-        self.fails(2, ["export", "one", "one", "--yes"], "--yes replaces only what plait export has made")
+        self.fails(2, ["export", "one", "one", "--yes"], "'one' exists; choose another name")
         self.assertFalse(list(self.folder.glob(".out*")))
         self.fails(2, ["export", "one", "x", "--rename", "model.linear*.bias=b"], "has a '*' on one side only")
         self.fails(2, ["export", "one", "x", "--rename", "model.linear2.bias=model.linear1.bias"],

@@ -203,9 +203,8 @@ class Import(Case):
                 (2, ["generate", HF / "llama", "--ids", "1"], "llama NEW_FOLDER", "import hf"),
                 (2, ["import", "hf", "nowhere", "x"], "'nowhere' is not a folder here", "does not download models"),
                 (2, ["export", "hf", "nowhere", "x"], "'nowhere' does not exist", "run directory"),
-                (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists; choose another name, or replace it with --yes"),
-                (2, ["import", "hf", HF / "llama", "kept", "--yes"], "'kept' exists; --yes replaces only what plait import has made"),
-                (2, ["import", "hf", "llama", "llama", "--yes"], "it holds 'llama', which is read"),
+                (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists; choose another name, or remove this folder"),
+                (2, ["import", "hf", HF / "llama", "kept", "--yes"], "'kept' exists; choose another name, or remove this folder: --yes replaces files alone"),
                 (2, ["import", "hf", HF / "llama", ""], "[import] the name of the result is empty"),
                 (2, ["import", "hf", "broken", "x"], "config.json"),
                 (2, ["import", "hf", "strange", "x"], "'model_type' 'zz'"),
@@ -223,14 +222,14 @@ class Import(Case):
                 self.assertFalse((self.folder / "x").exists())
         self.assertNotIn("experiment", self.plait("import", "gguf", HF / "llama", "x").err)
         self.assertEqual((self.folder / "kept/notes.txt").read_text(), "mine")
-        # What was made before is replaced, and stays where the new one fails.
-        self.write("llama/mine.txt", "")
-        self.fails(2, ["import", "hf", "broken", "llama", "--yes"], "config.json")
-        self.assertTrue((self.folder / "llama/mine.txt").exists())
-        out = self.expect(0, "import", "hf", HF / "llama", "llama", "--yes").out
+        # What is there is replaced, and stays where the new one fails.
+        self.write("other", "mine")
+        self.fails(2, ["import", "hf", "broken", "other", "--yes"], "config.json")
+        self.assertEqual((self.folder / "other").read_text(), "mine")
+        out = self.expect(0, "import", "hf", HF / "llama", "other", "--yes").out
         self.assertRegex(out, r"\n\d+ tensors, 0\.\d MB, read from \S+llama, not copied\n")
-        self.assertFalse((self.folder / "llama/mine.txt").exists())
-        self.assertFalse(list(self.folder.glob(".llama*")))
+        self.assertTrue((self.folder / "other/experiment.toml").exists())
+        self.assertFalse(list(self.folder.glob(".other*")))
 
     def test_an_activation_that_gated_blocks_lack(self):
         shutil.copytree(HF / "llama", self.folder / "theirs")

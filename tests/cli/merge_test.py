@@ -163,10 +163,9 @@ class Merge(RankCase):
         self.expect(0, "run", "lora.toml", "--run-dir", "run", "-q", "run.steps=1")
         self.fails(2, ("merge", "lora.toml", "--to", "alone"), "plait merge needs --from DIR")
         self.fails(2, ("merge", "lora.toml", "--from", "rum", "--to", "alone"), "--from 'rum' does not exist")
-        self.fails(2, ("merge", "run", "--to", "run"), "'run' exists; choose another name, or replace it with --yes")
-        self.fails(2, ("merge", "run", "--to", "run", "--yes"), "it holds 'run', which is read")
-        for more in ((), ("--yes",)):
-            self.expect(0, "merge", "run", "--to", "merged", *more)
+        self.fails(2, ("merge", "run", "--to", "run"), "'run' exists; choose another name, or remove this folder")
+        self.expect(0, "merge", "run", "--to", "merged")
+        self.fails(2, ("merge", "run", "--to", "merged", "--yes"), "'merged' exists; choose another name")
         self.assertFalse(list(self.folder.glob(".merged*")))
         self.expect(0, "run", "t.toml", "--run-dir", "plain", "-q", "run.steps=1")
         self.fails(2, ("merge", "plain", "--to", "alone"), "the experiment has no adapters")

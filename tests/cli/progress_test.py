@@ -47,14 +47,14 @@ class Progress(Case):
         return said.decode()
 
     def test_reading(self):
-        said = self.on_stderr("run", "-", "run.steps=1", text=TINY, after=1.6)
+        said = self.on_stderr("run", "-", "run.steps=1", text=TINY, after=3)
         self.assertIn(ERASE + "reading and planning  0:01", said)
         self.assertIn(ERASE, said[said.rindex("reading and planning"):])  # before anything else is told
-        self.assertNotIn("reading", self.on_stderr("run", "-", "run.steps=1", "-q", text=TINY, after=1.6))
+        self.assertNotIn("reading", self.on_stderr("run", "-", "run.steps=1", "-q", text=TINY, after=3))
 
     def test_ranks(self):
         """The launcher reads and plans before it starts them."""
-        said = self.on_stderr("run", "-", "run.steps=1", "topology.data=2", text=TINY, after=1.6)
+        said = self.on_stderr("run", "-", "run.steps=1", "topology.data=2", text=TINY, after=3)
         self.assertIn(ERASE + "reading and planning  0:01", said)
 
     def test_evaluation(self):

@@ -72,6 +72,8 @@ class Script(Submit):
         self.assertEqual(layout(eight, "--nodes", 3), ("3", "8", None, None))
         if self.plait("plan", "t.toml", "run.device=cuda").code == 0:  # that plugin was built; it needs no GPU here
             self.assertEqual(layout(eight, "--nodes", 2, "run.device=cuda"), ("2", "8", "4", "4"))
+            self.assertEqual(layout(eight, "--nodes", 3, "run.device=cuda"), ("3", "8", "3", "3"))
+            self.assertEqual(layout(eight, "--nodes", 3, "--ranks-per-node", 4, "run.device=cuda"), ("3", "8", "4", "4"))
         self.assertEqual(layout(eight, "--gpus", "a100:8"), ("1", "8", "8", "a100:8"))
         self.assertEqual(layout("topology.data=0", "--ranks", 4), ("1", "4", "4", None))
         self.assertIn("--ranks 4", self.script("topology.data=0", "--ranks", 4))
@@ -206,6 +208,8 @@ class Job(Submit):
         fails(2, ["t.toml", "--ranks", 2], "but 2 were started")
         fails(2, ["t.toml", "--time", "1\n#SBATCH --x"], "line break")
         fails(2, ["t.toml", "--save-before", 0], "--save-before")
+        for limit in ("1", "2:00", "0:00:30", "0-0:02"):
+            fails(2, ["t.toml", "--time", limit], f"--time {limit} ends within the 120 s before it")
         fails(2, ["-"], "not from a pipe")
         fails(2, ["none.toml"], "no such file")
         self.assertEqual([path for path in self.folder.iterdir() if path.suffix == ".sbatch"], [self.folder / "r.sbatch"])

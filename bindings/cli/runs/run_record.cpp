@@ -109,8 +109,8 @@ std::vector<std::pair<std::string, double>> values_of(const Json& line, const st
   return all;
 }
 
-// Of the lines of metrics.ndjson, in their order, those that decide what write_to() sets: events, the
-// newest step, and the first of the steps that its rate is over. To parse all of them would be most
+// Of the lines of metrics.ndjson, in their order, those that decide what write_to() sets: events,
+// the newest step, and the first of the steps that its rate is over. To parse all of them would be most
 // of the time that a list of many runs takes.
 class NeededLines {
  public:

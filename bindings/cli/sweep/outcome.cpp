@@ -17,9 +17,11 @@ std::vector<std::string> ranked_values(const Json& plan, bool evaluates) {
   }
   for (const char* name : {"mean_loss", "loss"}) names.emplace_back(name);
   for (const Json& name : metrics.value("train", Json::array())) names.push_back(name);
-  for (const char* name : {"grad_norm", "lr", "step_ms", "samples_per_s"}) names.emplace_back(name);
+  for (const char* name : {"grad_norm", "grad_norm_clipped", "lr", "loss_scale", "skipped_steps",
+                           "step_ms", "samples_per_s"})
+    names.emplace_back(name);
   if (tokens) names.emplace_back("tokens_per_s");
-  for (const char* name : {"tflops", "mfu"}) names.emplace_back(name);
+  for (const char* name : {"tflops", "tflops_full", "mfu", "mfu_full"}) names.emplace_back(name);
   return names;
 }
 

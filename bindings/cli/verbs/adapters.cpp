@@ -85,7 +85,7 @@ std::string step_folder(int64_t step) { return strf("step-%010lld", static_cast<
 int change_adapters(Context& context, const AdapterChange& a, bool add) {
   check_place("CHECKPOINT", a.checkpoint);
   if (add) check_place("--from", a.from);
-  Replaced old(context, "adapters", a.to, {"run.toml"}, a.checkpoint);
+  Replaced old(context, "adapters", a.to);
   NewFolder folder("adapters", a.to);
   const Engine engine = context.open_engine();
   const Json source = Json::parse(describe_checkpoint(engine, a.checkpoint));

@@ -22,7 +22,7 @@ struct ConvertArguments {
 
 int convert(Context& context, const ConvertArguments& arguments) {
   Engine engine = context.open_engine();
-  Replaced old(context, "checkpoint", arguments.out, {"MANIFEST.json"}, arguments.checkpoint);
+  Replaced old(context, "checkpoint", arguments.out);
   const StopRequest stop;
   Bar bar(context.terminal, "writing");
   ConvertSettings settings;

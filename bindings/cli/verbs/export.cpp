@@ -68,9 +68,7 @@ int export_weights(Context& context, const ExportArguments& arguments) {
                    "plait export FORMAT CHECKPOINT OUT");
   Engine engine = context.open_engine();
   context.failed = kUsage;  // a checkpoint or names that the command line gives
-  Replaced old(context, "export", arguments.places.back(),
-               {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"},
-               checkpoint);
+  Replaced old(context, "export", arguments.places.back());
   ExportSettings settings;
   settings.names = arguments.names;
   settings.max_shard_bytes = arguments.max_shard_bytes;

@@ -43,8 +43,7 @@ std::string how_to_train(const Engine& engine, const std::string& file) {
 int import_model(Context& context, const ImportArguments& arguments) {
   Engine engine = context.open_engine();
   context.failed = kUsage;  // a model that is named on the command line, and is none
-  Replaced old(context, "import", arguments.out, {"experiment.toml", "weights.map.json"},
-               arguments.folder);
+  Replaced old(context, "import", arguments.out);
   const std::string format = item_toml(arguments.format, arguments.options);
   const Json done = Json::parse(naming_options("format", format, [&] {
     return engine.import_model(format, arguments.folder, arguments.out);

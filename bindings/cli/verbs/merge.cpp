@@ -66,7 +66,7 @@ int merge_into(Context& context, const std::string& from, const MergeArguments& 
                const Plan& plan, const Json& values) {
   const StopRequest stop;
   const std::string &to = arguments.to, &adapter = arguments.adapter;
-  Replaced old(context, "merge", to, {"run.toml"}, from);
+  Replaced old(context, "merge", to);
   NewFolder folder("merge", to);
   SessionSettings settings;
   settings.no_files = true;
@@ -121,7 +121,7 @@ std::vector<std::string> without_data(Context& context, const std::string& from,
 
 int run_merge(Context& context, const MergeArguments& arguments) {
   const std::string from = source_of(arguments);
-  const Replaced unused(context, "merge", arguments.to, {"run.toml"}, from, Replaced::kLook);
+  const Replaced unused(context, "merge", arguments.to, Replaced::kLook);
   RankedCommand command;
   Json values;
   command.inspect = [&](const Experiment& of) { values = Json::parse(of.describe()); };

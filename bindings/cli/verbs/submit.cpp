@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -191,8 +192,11 @@ void Submit::make_command(const Json& values) {
   if (a_.ranks > 0) s.command.insert(s.command.end(), {"--ranks", std::to_string(a_.ranks)});
   s.cpus = a_.cpus;
   s.gpus = a_.gpus;
-  if (s.gpus.empty() && value_of_key(values, "run.device") == "cuda")
-    s.gpus = std::to_string((s.ranks + s.nodes - 1) / s.nodes);
+  if (s.gpus.empty() && value_of_key(values, "run.device") == "cuda") {
+    // No node gets more ranks than it has GPUs.
+    if (s.ranks_per_node == 0) s.ranks_per_node = (s.ranks + s.nodes - 1) / s.nodes;
+    s.gpus = std::to_string(s.ranks_per_node);
+  }
   s.save_before = a_.save_before;
   s.at_once = a_.at_once;
   s.time = a_.time;
@@ -203,8 +207,32 @@ void Submit::make_command(const Json& values) {
   s.before = a_.before;
 }
 
+// Seconds of a time limit of Slurm: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; -1 for other words.
+int64_t seconds_of_limit(const std::string& text) {
+  long long a = 0, b = 0, c = 0, d = 0;
+  int end = 0;
+  const auto whole = [&](int found, int wanted) {
+    return found == wanted && static_cast<size_t>(end) == text.size();
+  };
+  const char* from = text.c_str();
+  if (whole(std::sscanf(from, "%lld-%lld:%lld:%lld%n", &d, &a, &b, &c, &end), 4) ||
+      whole(std::sscanf(from, "%lld-%lld:%lld%n", &d, &a, &b, &end), 3) ||
+      whole(std::sscanf(from, "%lld-%lld%n", &d, &a, &end), 2))
+    return ((d * 24 + a) * 60 + b) * 60 + c;
+  if (whole(std::sscanf(from, "%lld:%lld:%lld%n", &a, &b, &c, &end), 3))
+    return (a * 60 + b) * 60 + c;
+  if (whole(std::sscanf(from, "%lld:%lld%n", &b, &c, &end), 2)) return b * 60 + c;
+  return whole(std::sscanf(from, "%lld%n", &b, &end), 1) ? b * 60 : -1;
+}
+
 // A line of the script must not become two.
 void Submit::check_texts() const {
+  const int64_t limit = seconds_of_limit(script_.time);
+  if (limit >= 0 && limit <= script_.save_before)
+    throw CliError(kUsage, strf("[submit] --time %s ends within the %lld s before it at which the "
+                                "run saves and is queued again; use a longer --time, or a smaller "
+                                "--save-before",
+                                script_.time.c_str(), static_cast<long long>(script_.save_before)));
   std::vector<std::string> all = {script_.time,    script_.partition, script_.account,
                                   script_.run_dir, script_.gpus,      script_.folder};
   all.insert(all.end(), script_.options.begin(), script_.options.end());

@@ -68,6 +68,7 @@ std::string Trial::state() const {
 // Why it failed: "", if it has not.
 std::string Trial::reason() const {
   if (!failed()) return "";
+  if (code > 128) return strf("killed by signal %d", code - 128);
   const std::string said = last_error(log);
   if (!said.empty()) return said;
   if (!run.message.empty()) return plain(run.message);
