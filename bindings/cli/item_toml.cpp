@@ -37,7 +37,7 @@ std::string key_of_line(const std::string& toml, size_t line) {
 std::string with_options_named(std::string text, const std::string& document,
                                const std::string& toml) {
   // There is no experiment, and of the item's own type every message says so.
-  if (constexpr std::string_view kType = "\n  type: "; is_problem_list(text)) {
+  if (constexpr std::string_view kType = "\ntype: "; is_problem_list(text)) {
     const size_t at = text.find(kType);
     if (at != text.npos && at == text.find('\n')) text = "[cli] " + text.substr(at + kType.size());
   }

@@ -142,9 +142,9 @@ class Import(Case):
     def test_tokenizer_is_tried(self):
         """A damaged tokenizer is found by the import; one of a kind that is not known is a warning, as training needs none."""
         for code, name, content, *says in (
-                (1, "tokenizer.json", TOKENIZER[:-9], "model/tokenizer.json', offset", "is the file complete?"),
-                (1, "tokenizer.json", TOKENIZER.replace('"a b"', '"b a"'), "key 'model.merges[0]': 'ba' is no token of the vocabulary"),
-                (1, "tokenizer.model", "no model", "model/tokenizer.model', offset", "SentencePiece cannot read it as a model"),
+                (2, "tokenizer.json", TOKENIZER[:-9], "model/tokenizer.json', offset", "is the file complete?"),
+                (2, "tokenizer.json", TOKENIZER.replace('"a b"', '"b a"'), "key 'model.merges[0]': 'ba' is no token of the vocabulary"),
+                (2, "tokenizer.model", "no model", "model/tokenizer.model', offset", "SentencePiece cannot read it as a model"),
                 (2, "vocab.json", '{"a": 0}', "merges.txt': cannot open it")):
             with self.subTest(name=name, content=content):
                 shutil.rmtree(self.folder / "model", ignore_errors=True)
@@ -207,7 +207,7 @@ class Import(Case):
                 (2, ["import", "hf", HF / "llama", "kept", "--yes"], "'kept' exists; choose another name, or remove this folder: --yes replaces files alone"),
                 (2, ["import", "hf", HF / "llama", ""], "[import] the name of the result is empty"),
                 (2, ["import", "hf", "broken", "x"], "config.json"),
-                (2, ["import", "hf", "strange", "x"], "'model_type' 'zz'"),
+                (2, ["import", "hf", "strange", "x"], "model_type", "'zz'"),
                 (2, ["import", "hf", HF / "llama", "x", "--option", "lik=y"], "--option lik: ",
                  "unknown key 'lik' (did you mean 'like'?)"),
                 (2, ["export", run, "x", "--option", "family=llama"], "belong to a format"),

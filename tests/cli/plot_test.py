@@ -132,7 +132,7 @@ class Plot(Case):
         self.assertEqual(again["points"][:4], curve["points"])
         self.assertEqual(len(again["points"]), 6)
         self.fails(2, ["plot", "r", "--value", name[:-1]], f"did you mean '{name}'?")
-        self.assertNotIn("gradients/", self.expect(0, "compare", "r", "r").out)
+        self.assertNotIn("gradients/", self.expect(0, "compare", "r", "r/../r").out)
         self.fails(2, ["run", "t.toml", "statistics.every=5", 'statistics.figures=["l3"]'], "statistics.figures: there is no 'l3' (did you mean 'l1'?)")
 
     def test_faults(self):

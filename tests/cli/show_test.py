@@ -174,7 +174,7 @@ type = "bytes"
         self.assertEqual(facts["fields"][1]["classes"], [["cat", "dog"]])
         self.assertEqual((len(sample["image"]), sample["label"]), (105, [0]))
         (self.folder / "photos/dog/2.jpg").write_bytes((golden / "plain.jpg").read_bytes())
-        self.fails(1, ["data", "show", "photos"], "photos/dog/2.jpg': the image has 22 x 19 pixels, expected 5 x 7", "set size = [H, W]")
+        self.fails(2, ["data", "show", "photos"], "photos/dog/2.jpg': the image has 22 x 19 pixels, expected 5 x 7", "set size = [H, W]")
         self.write("images.toml", """
 [run]
 steps = 2
@@ -311,7 +311,7 @@ length = 50
             with self.subTest(words=words):
                 self.fails(2, ["data", "show", *words], *says)
         self.fails(2, ["check", "e.toml", 'data.train.tokenizer.type=bytes'], "data.train.files: file 'none.jsonl' not found")
-        self.fails(1, ["data", "show", "a.jsonl", "--tokenizer", "bytes"], "a.jsonl', line 1, key 'messages': no template says",
+        self.fails(2, ["data", "show", "a.jsonl", "--tokenizer", "bytes"], "a.jsonl', line 1, key 'messages': no template says",
                    "chatml, llama2, llama3")
         self.fails(2, ["data", "show", "a.jsonl", "--tokenizer", "bytes", "--template", "chat"], "found \"chat\"", "did you mean 'chatml'")
 

@@ -52,8 +52,8 @@ class Window(Case):
 
     def test_end_of_a_run(self):
         self.write("t.toml", TINY)
-        text = self.check(40, "run", "t.toml", "run.log_every=1", "evaluate.every=10")
-        self.assertRegex(text, r"\neval/accuracy\n  first 0\.\d{4}, last 0\.\d{4},\s+lowest \(step\)\s")
+        text = STYLE.sub("", self.on_terminal("run", "t.toml", "run.log_every=1", "evaluate.every=10", columns=40))
+        self.assertRegex(" ".join(text.split()), r" eval/accuracy first 0\.\d{4}, last 0\.\d{4}, lowest \(step\) 0\.\d{4} \(\d+\), highest ")
 
     def test_compare(self):
         self.write("t.toml", TINY)
