@@ -36,11 +36,6 @@ std::string key_of_line(const std::string& toml, size_t line) {
 
 std::string with_options_named(std::string text, const std::string& document,
                                const std::string& toml) {
-  // There is no experiment, and of the item's own type every message says so.
-  if (constexpr std::string_view kType = "\ntype: "; is_problem_list(text)) {
-    const size_t at = text.find(kType);
-    if (at != text.npos && at == text.find('\n')) text = "[cli] " + text.substr(at + kType.size());
-  }
   const std::string begin = document + ":";
   for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
     const char *const end = text.data() + text.size(), *number = text.data() + at + begin.size();
@@ -52,6 +47,11 @@ std::string with_options_named(std::string text, const std::string& document,
     const auto length = static_cast<size_t>(after.ptr - text.data()) + 2 - at;
     const std::string key = key_of_line(toml, line);
     text.replace(at, length, key.empty() || key == "type" ? "" : "--option " + key + ": ");
+  }
+  // There is no experiment, and of the item's own type every message says so.
+  if (constexpr std::string_view kType = "\ntype: "; is_problem_list(text)) {
+    const size_t at = text.find(kType);
+    if (at != text.npos && at == text.find('\n')) text = "[cli] " + text.substr(at + kType.size());
   }
   return text;
 }
