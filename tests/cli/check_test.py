@@ -297,8 +297,6 @@ class Data(Check):
         self.only(TINY.replace("[data.train]", "[data.trian]"), "data.trian", "6:1",
                   "there is no [data.train] to train on (did you mean it by [data.trian]?)")
 
-    def test_names_of_no_weights(self):
-
     def test_ranks_that_the_file_does_not_ask_for(self):
         self.write("t.toml", TINY)
         done = self.fails(2, ["run", "t.toml", "--ranks", 2], "t.toml:1:1: topology: ", "with topology.data=0 the ranks decide")
