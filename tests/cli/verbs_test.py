@@ -20,7 +20,7 @@ class Verbs(Case):
     def test_help_of_several_words(self):
         text = self.expect(0, "export", "--help").out
         self.assertIn("Usage: plait export [OPTIONS] CHECKPOINT OUT\n", text)
-        self.assertRegex(text, r"\n  CHECKPOINT OUT REQUIRED +a checkpoint")
+        self.assertRegex(text, r"\n  CHECKPOINT OUT +a checkpoint")
 
     def test_first_steps(self):
         self.expect(0, "new", "demo", "--from", "tiny")

@@ -27,7 +27,7 @@ class HelpFormat : public CLI::Formatter {
   }
   // Without the names that CLI11 has for types and checks.
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
+    if (option->get_type_size() == 0 || is_named_words(option)) return "";
     std::string text = type_of(option);
     if (option->nonpositional() && !text.empty()) text = " " + text;
     if (!option->nonpositional()) text.clear();  // its name says what it is
