@@ -169,11 +169,11 @@ class Files(RankCase):
         path = self.folder / "peft/adapter_config.json"
         config = json.loads(path.read_text())
         path.write_text(json.dumps(config | {"peft_type": "LOHA"}))
-        self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"),
+        self.fails(2, ("import", "peft", "peft", "in", "--option", "base=base"),
                    "key 'peft_type': unknown type 'LOHA'; known are ADALORA, IA3, LORA (DoRA too), "
                    "PREFIX_TUNING, PROMPT_TUNING, VERA")
         path.write_text("{")
-        self.fails(1, ("import", "peft", "peft", "in", "--option", "base=base"), "not valid JSON")
+        self.fails(2, ("import", "peft", "peft", "in", "--option", "base=base"), "not valid JSON")
         self.assertFalse((self.folder / "in").exists())
 
     def test_unknown_keys_are_a_warning(self):
