@@ -1,11 +1,14 @@
 #include "plugins/comm/shm/free_memory.hpp"
 
+#include <dirent.h>
+
 #include <array>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 namespace plait::comm_shm {
@@ -63,16 +66,29 @@ std::optional<uint64_t> left_in(const std::string& folder, const Version& names)
   return *limit > taken ? *limit - taken : 0;
 }
 
+// Whether a folder has folders in it; true where it cannot be read. Not with std::filesystem, which
+// ends the process where memory ends.
+bool has_folders(const std::string& folder) {
+  struct Close {
+    void operator()(DIR* d) const { ::closedir(d); }
+  };
+  const std::unique_ptr<DIR, Close> entries(::opendir(folder.c_str()));
+  if (!entries) return true;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
+    const bool is_folder = entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN;
+    if (is_folder && name != "." && name != "..") return true;
+  }
+  return false;
+}
+
 // How many of that many ranks can be in a group, those below it included.
 uint64_t most_ranks_in(const std::string& folder, uint64_t ranks) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator i(folder, error), end; !error && i != end;
-       i.increment(error))
-    if (i->is_directory(error)) return ranks;
+  if (has_folders(folder)) return ranks;
   std::ifstream processes(folder + "/cgroup.procs");
   uint64_t n = 0;
   for (std::string line; n < ranks && std::getline(processes, line);) ++n;
-  return error || n == 0 ? ranks : n;
+  return n == 0 ? ranks : n;
 }
 
 // Of the group at `path` and all above it: the least. A container may see the path of the host, and

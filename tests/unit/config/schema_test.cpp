@@ -57,6 +57,7 @@ TEST_CASE("the role of each key of a section") {
                                            "precision.residual",
                                            "precision.tf32",
                                            "precision.tune",
+                                           "precision.library_attention",
                                            "precision.products",
                                            "precision.scale.initial",
                                            "precision.scale.window",
