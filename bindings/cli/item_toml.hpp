@@ -23,8 +23,11 @@ auto naming_options(const std::string& document, const std::string& toml, Call&&
   try {
     return call();
   } catch (const HostError& e) {
-    throw HostError(e.code() == PLAIT_ERR_UNIMPLEMENTED ? PLAIT_ERR_CONFIG : e.code(),
-                    with_options_named(e.what(), document, toml));
+    const std::string text = e.what();
+    const bool unsupported =
+        e.code() == PLAIT_ERR_UNIMPLEMENTED && text.find("[" + document + ".") != text.npos;
+    throw HostError(unsupported ? PLAIT_ERR_CONFIG : e.code(),
+                    with_options_named(text, document, toml));
   }
 }
 
