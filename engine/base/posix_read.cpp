@@ -24,7 +24,10 @@ namespace {
 }  // namespace
 
 void fail_path(const char* what, const std::string& path, int number) {
-  if (number == ENXIO) fail_pipe(path);  // opened for writing, and nobody reads it; or a socket
+  if (number == ENXIO)
+    fail_data("[files] '" + path +
+              "' is not a regular file, but a pipe that nobody reads, a socket "
+              "or a device; remove it");
   const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
   if (number == ENOENT) fail_not_found(text + ": there is no such file or folder; check the path");
   if (number == ENOMEM) fail(PLAIT_ERR_MEMORY, text + ": out of memory");

@@ -19,7 +19,7 @@ struct ImportArguments {
   std::vector<std::string> options;
 };
 
-// The data may be there: those of the base of an adapter, or in the data folder.
+// The data may be there: named by the base of an adapter, or in the data folder.
 std::string how_to_train(const Engine& engine, const std::string& file) {
   const std::string word = path_word(file);
   const std::string generic = "put your data into " + word + ", then: plait check " + word;

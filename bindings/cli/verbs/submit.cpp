@@ -127,8 +127,8 @@ void Submit::read() {
     const int64_t needed = a_.ranks > 0 ? a_.ranks : ranks_of(one);
     if (i > 0 && needed != ranks)
       throw CliError(kUsage,
-                     strf("[submit] the runs need %lld and %lld ranks, but those of one job array "
-                          "have as many; submit them one by one",
+                     strf("[submit] the runs need %lld and %lld ranks, but the runs of one job "
+                          "array have as many; submit them one by one",
                           static_cast<long long>(ranks), static_cast<long long>(needed)));
     if (i == 0) values = one, ranks = needed;
   }
@@ -364,7 +364,7 @@ void add_submit_job(CLI::App& verb, SubmitArguments& to) {
 void add_submit(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "submit",
-      "gives FILE to Slurm as a job that saves before its time limit and goes on by itself; with "
+      "gives FILE to Slurm as a job that saves before its time limit and resumes by itself; with "
       "key=A,B a run for each value");
   const auto arguments = std::make_shared<SubmitArguments>();
   add_file(*verb, arguments->file);

@@ -1,39 +1,22 @@
 // Files that do not fit in memory.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "tests/unit/data_plugins/dataset_bench.hpp"
+#include "tests/unit/support/little_memory.hpp"
 
 using namespace plait;
 using fake::contains;
 using fake::Folder;
 using fake::little;
+using test::LittleMemory;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space
 
 namespace {
 
 constexpr uint64_t kSize = uint64_t{1} << 30;
-
-// While it exists, the process gets 256 MiB more address space at most.
-class LittleMemory {
- public:
-  LittleMemory() {
-    uint64_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    getrlimit(RLIMIT_AS, &before_);
-    rlimit less = before_;
-    less.rlim_cur = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (256u << 20);
-    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
-  }
-  LittleMemory(const LittleMemory&) = delete;
-  ~LittleMemory() { setrlimit(RLIMIT_AS, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 // A file of kSize bytes that begins with `head`; the rest takes no space on the disk.
 std::string large(const Folder& folder, const std::string& head) {
