@@ -15,14 +15,6 @@
 
 namespace plait::posix {
 
-namespace {
-
-[[noreturn]] void fail_pipe(const std::string& path) {
-  fail_data("[files] '" + path + "' is a pipe, expected a regular file; remove it");
-}
-
-}  // namespace
-
 void fail_path(const char* what, const std::string& path, int number) {
   if (number == ENXIO)
     fail_data("[files] '" + path +
@@ -62,7 +54,8 @@ struct stat Descriptor::status() const {
 }
 
 void Descriptor::refuse_pipes() const {
-  if (S_ISFIFO(status().st_mode)) fail_pipe(path_);
+  if (S_ISFIFO(status().st_mode))
+    fail_data("[files] '" + path_ + "' is a pipe, expected a regular file; remove it");
 }
 
 namespace {

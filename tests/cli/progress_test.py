@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from support import Case, PLAIT, TIME, TINY
+from support import Case, PLAIT, TIME, TINY, read_screen
 
 ERASE = "\r\x1b[K"
 
@@ -35,12 +35,7 @@ class Progress(Case):
 
             writer = threading.Thread(target=write)
             writer.start()
-            said = b""
-            try:
-                while part := os.read(screen, 65536):
-                    said += part
-            except OSError:  # the other side was closed
-                pass
+            said = read_screen(screen)
             writer.join()
             self.assertEqual(run.wait(TIME), 0, said)
         os.close(screen)

@@ -63,6 +63,17 @@ class Outcome:
         return [record for record in self.records if record.get("event") == name][-1]
 
 
+def read_screen(screen):
+    """All that comes from a pseudo-terminal until the programs on its other side have ended."""
+    text = b""
+    try:
+        while part := os.read(screen, 65536):
+            text += part
+    except OSError:  # the other side was closed
+        pass
+    return text
+
+
 class Case(unittest.TestCase):
     """Each test has a scratch folder of its own, `self.folder`, in which commands run."""
 
@@ -102,12 +113,7 @@ class Case(unittest.TestCase):
         with subprocess.Popen([PLAIT, *map(str, words)], cwd=self.folder, env={**self.environment(), **(env or {})},
                               stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL) as run:
             os.close(terminal)
-            text = b""
-            try:
-                while part := os.read(screen, 65536):
-                    text += part
-            except OSError:  # the other side was closed
-                pass
+            text = read_screen(screen)
             self.assertEqual(run.wait(TIME), 0)
         os.close(screen)
         return text.decode().replace("\r\n", "\n")
