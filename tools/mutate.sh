@@ -6,6 +6,6 @@ mutate() {
   [[ $count =~ ^[1-9][0-9]*$ ]] || stop 2 "'$count' is not a number of mutants" "./dev mutate 1 20"
   need_packages core test
   build dev
-  say "planting $count mutants, seed $seed; half of them take less than half a minute, a survivor five"
+  say "planting $count mutants, seed $seed; the build with all of them and one run of each test come first"
   python3 -B tools/mutate/mutate.py . --seed "$seed" --count "$count" --jobs "$jobs" "${@:3}"
 }

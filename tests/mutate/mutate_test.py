@@ -16,6 +16,7 @@ sys.path.insert(0, str(TOOL))
 import mutate  # noqa: E402
 import operators  # noqa: E402
 import suite  # noqa: E402
+import switched  # noqa: E402
 
 
 def after(text):
@@ -86,12 +87,64 @@ class Places(unittest.TestCase):
         mutate.known_equivalents(mutate.EQUIVALENT.read_text())
 
 
+SOURCE = """#include "x.hpp"
+namespace plait {
+namespace {
+constexpr int kMost = 1 << 4;
+const auto twice = [](int a) { return a + a; };
+struct Pair {
+  Pair(int a, int b) : first{a}, second{b} { check(a); }
+  int sum() const noexcept { return first + second; }
+  int first = 3, second = 4;
+};
+}  // namespace
+template <class T>
+auto largest(const std::vector<T>& values, T least = T{}) -> T {
+  for (const T& value : values) {
+    if (value > least) least = value;
+  }
+  return least;
+}
+}  // namespace plait
+"""
+
+
+class Switches(unittest.TestCase):
+    def test_bodies_of_functions(self):
+        found = [" ".join(SOURCE[b:e].split()) for b, e in switched.bodies(SOURCE)]
+        self.assertEqual(found, ["return a + a;", "check(a);", "return first + second;",
+                                 "for (const T& value : values) { if (value > least) least = value; } return least;"])
+
+    def test_a_function_is_written_once_per_mutant(self):
+        places = [m for m in operators.mutations("x.cpp", SOURCE) if m.operator == "comparison"]
+        text = switched.planted(SOURCE, dict(enumerate(places, 5)))
+        rest = text[text.index("#line 1\n"):]
+        self.assertIn(" if (planted_mutants::on(5)) {\n#line 13\n", rest)
+        for condition, n in (("value >= least", 1), ("value <= least", 1), ("value > least", 1), ("first + second", 1), ("1 << 4", 1)):
+            self.assertEqual(rest.count(condition), n, condition)
+        outside = next(m for m in operators.mutations("x.cpp", SOURCE) if m.operator == "bits")
+        self.assertIsNone(switched.body_of(switched.bodies(SOURCE), outside))
+
+    def test_what_is_planted_runs(self):
+        source = ("#include <cstdio>\n#include <stdexcept>\nconstexpr int next(int a) {\n  return a + 1;\n}\nstatic_assert(next(1) == 2);\n"
+                  "int main(int n, char**) {\n  std::printf(\"%d %d\\n\", next(n), __LINE__);\n  return n < 1;\n}\n")
+        places = dict(enumerate(m for m in operators.mutations("x.cpp", source) if m.operator in ("arithmetic", "comparison")))
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "x.cpp").write_text(switched.planted(source, places))
+            subprocess.run(["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-o", "x", "x.cpp"], cwd=folder, check=True)
+            (pathlib.Path(folder) / "seen").mkdir()
+            for number, output, code in ((-1, "2 8\n", 0), (0, "0 8\n", 0), (1, "2 8\n", 1), (2, "2 8\n", 1)):
+                done = subprocess.run(["./x"], cwd=folder, capture_output=True, text=True, env={switched.CHOSEN: str(number), switched.REACHED: "seen"})
+                self.assertEqual((done.stdout, done.returncode), (output, code), number)
+            self.assertEqual({p.name for p in (pathlib.Path(folder) / "seen").iterdir()}, {"0", "1", "2"})
+
+
 class Verdicts(unittest.TestCase):
     def verdict(self, *runs, name="t"):
         """What is found when runs of the test, with the mutant and without it, end like this: (result, seconds); and their limits."""
         test, limits, runs = types.SimpleNamespace(name=name, limit=300.0), [], list(runs)
 
-        def passes(test, execute, limit, stop=None):
+        def passes(test, execute, limit, stop=None, variables=None):
             limits.append(limit)
             return runs.pop(0)
 
@@ -142,7 +195,7 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_options(-Wall -Wextra -Werror)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
-add_library(checked STATIC engine/checked/limit.cpp)
+add_library(checked STATIC engine/checked/limit.cpp engine/checked/most.cpp)
 add_library(unchecked STATIC engine/unchecked/limit.cpp)
 foreach(name checked unchecked)
   add_executable(unit_${name} tests/${name}.cpp)
@@ -154,9 +207,12 @@ add_test(NAME broken COMMAND false)
     "CMakePresets.json": json.dumps({"version": 6, "configurePresets": [
         {"name": "dev", "generator": "Ninja", "binaryDir": "${sourceDir}/build/dev", "cacheVariables": {"CMAKE_BUILD_TYPE": "Debug"}}]}),
     "engine/checked/limit.cpp": "int limit(int value, int largest) {\n  if (value > largest) {\n    value = largest;\n  }\n  return value;\n}\n",
+    # One that cannot be switched, and one that does not compile.
+    "engine/checked/most.cpp": "constexpr int kMost = 2 + 1;\nstruct Count {\n  explicit Count(int n) : n(n) {}\n  int n;\n};\n"
+                               "Count most() {\n  Count count(kMost);\n  return count;\n}\n",
     "engine/unchecked/limit.cpp": "int twice(int value) {\n  value += value;\n  return value;\n}\n",
-    "tests/checked.cpp": "#include <cstring>\nint limit(int, int);\nint main(int n, char** words) {\n"
-                         "  if (n == 1) return 0;\n  if (std::strcmp(words[1], \"--source-file=*/limit_test.cpp\") != 0) return 2;\n"
+    "tests/checked.cpp": "#include <cstring>\nint limit(int, int);\nstruct Count {\n  explicit Count(int n) : n(n) {}\n  int n;\n};\nCount most();\nint main(int n, char** words) {\n"
+                         "  if (n == 1) return limit(1, 0) + most().n == 3 ? 0 : 1;\n  if (std::strcmp(words[1], \"--source-file=*/limit_test.cpp\") != 0) return 2;\n"
                          "  return limit(11, 10) == 10 && limit(3, 10) == 3 ? 0 : 1;\n}\n",
     "tests/unit/checked/limit_test.cpp": "// The cases of the program that a part of it runs.\n",
     "tests/unchecked.cpp": "int twice(int);\nint main() { return twice(0); }\n",
@@ -165,7 +221,7 @@ EQUIVALENT = ("engine/checked/limit.cpp\n- if (value > largest) {\n+ if (value >
 
 
 def results_of(output):
-    return [line for line in output.splitlines() if "left out" not in line]
+    return [line for line in output.splitlines() if "left out" not in line and "are built" not in line]
 
 
 class Project(unittest.TestCase):
@@ -196,6 +252,8 @@ class Project(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertIn(" 0 survived", output)
         self.assertIn("100.0 % found", output)
+        self.assertIn("; 1 others did not compile", output)
+        self.assertIn("killed by unit_checked (", output)
         self.assertIn("killed by unit_checked:limit_test", output)
         code, output = self.done()
         self.assertEqual(code, 1, output)

@@ -3,16 +3,18 @@
 
     mutate.py ROOT [--seed N] [--count N] [--jobs N] [--seconds N] [--bar PERCENT] [--only PREFIX] [--equivalent FILE] [--own-path]
 
-A seed draws the same mutants of the same sources: an operator (operators.py), then one of its places in engine/ and plugins/. Each mutant
-is compiled in a copy of the tree (workspace.py), and tests run, those of its module first (suite.py), until one fails or the time for a
-mutant is over. Mutants that do not compile are replaced. What is known is kept in build/mutate/, so that the same command continues after
-an interruption; survivors are tried again when the tree has changed. Mutants that change nothing a test could see stand with the reason in
-equivalent.txt. Exit code: 0 if at least 90 % are found, 1 if not, 130 when interrupted.
+A seed draws the same mutants of the same sources: an operator (operators.py), then one of its places in engine/ and plugins/. They are
+compiled in a copy of the tree (workspace.py), all in one build, each behind a switch (switched.py); each test runs once to learn which it
+reaches. For each mutant the tests that reach it run, those of its module first (suite.py), until one fails or the time for a mutant is
+over. A mutant that cannot be switched, such as a constant's, is built alone. Mutants that do not compile are replaced. What is known is
+kept in build/mutate/, so that the same command continues after an interruption; survivors are tried again when the tree has changed.
+Mutants that change nothing a test could see stand with the reason in equivalent.txt. Exit code: 0 if at least 90 % are found, 1 if not,
+130 when interrupted.
 """
 
 import argparse
 import collections
-import hashlib
+import itertools
 import json
 import pathlib
 import random
@@ -21,7 +23,9 @@ import sys
 import time
 
 import operators
+import planting
 import suite
+import switched
 import workspace
 
 FOUND = ("killed", "timed out")
@@ -103,55 +107,76 @@ class Session:
                 if name.startswith(("engine/", "plugins/")) and name.endswith(".cpp") and name in self.objects and name.startswith(self.a.only)]
 
     def run(self):
-        results = []
-        for m, text in drawn(self.root, self.sources(), self.a.seed, self.equivalent):
-            if sum(r["outcome"] != "not compiled" for r in results) == self.a.count:
+        """The records of the mutants, in the order in which they were drawn."""
+        source = drawn(self.root, self.sources(), self.a.seed, self.equivalent)
+        mutants = planting.Planting(self.space, self.objects, self.records)
+        while missing := self.a.count - len(mutants.compiled()):
+            if not mutants.add(list(itertools.islice(source, missing))):
                 break
-            results.append(self.tried(m, text))
+        if any(m.switched and not self.records.get(m.key) for m in mutants.compiled()):
+            self.learn(mutants.signature())
+        results = []
+        for mutant in mutants.compiled():
+            results.append(self.tried(mutants, mutant))
             self.tell(results)
-        return results
+        return results, len(mutants.all) - len(results)
 
-    def tried(self, m, text):
-        key = f"{m.file}:{m.start}:{m.end}:{m.new}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-        if known := self.records.get(key):
+    def learn(self, signature):
+        """Which mutants each test reaches, as far as an earlier session of the same mutants does not know."""
+        self.space.build_all()
+        file = self.space.folder / "reached.json"
+        known = json.loads(file.read_text()) if file.exists() else {}
+        if known.get("signature") != signature:
+            known = {"signature": signature, "tests": {}}
+
+        def learned(tests):
+            file.write_text(json.dumps({"signature": signature, "tests": tests}))
+
+        print(f"[mutate] the mutants are built; each test runs once without one, {len(known['tests'])} are known", flush=True)
+        self.suite.learn(known["tests"], learned)
+
+    def tried(self, mutants, mutant):
+        m = mutant.mutation
+        if known := self.records.get(mutant.key):
             return known
-        line, before, after = operators.difference(text, m)
-        record = {"key": key, "file": m.file, "line": line, "operator": m.operator, "before": before, "after": after, "tree": self.records.tree}
-        started, begun_ns = time.monotonic(), time.time_ns()
-        try:
-            self.space.write(m.file, workspace.PREFIX + operators.apply(text, m))
-            built = self.space.ninja(self.objects[m.file])
-            record["outcome"], record["by"] = self.hunted(m.file, begun_ns) if built else ("not compiled", "")
-        finally:
-            self.space.write(m.file, text)
+        line, before, after = operators.difference(mutant.text, m)
+        record = {"key": mutant.key, "file": m.file, "line": line, "operator": m.operator, "before": before, "after": after, "tree": self.records.tree}
+        started = time.monotonic()
+        record["outcome"], record["by"] = self.hunted(mutants, mutant)
         record["seconds"] = round(time.monotonic() - started, 1)
         self.records.add(record)
         return record
 
-    def hunted(self, file, begun_ns):
-        if not self.space.ninja(self.suite.runtime):
-            return "killed", "link"  # it compiles, but cannot be linked
-        return self.suite.hunt(file, begun_ns, self.a.seconds)
+    def hunted(self, mutants, mutant):
+        file = mutant.mutation.file
+        if mutant.switched:
+            return self.suite.hunt(file, self.a.seconds, wanted=lambda test: self.suite.reaches(test, mutant.number),
+                                   variables={switched.CHOSEN: str(mutant.number)})
+        begun_ns = time.time_ns()
+        with mutants.alone(mutant):
+            if not self.space.ninja(self.suite.runtime):
+                return "killed", "link"  # it compiles, but cannot be linked
+            self.suite.built = set(self.suite.runtime)
+            return self.suite.hunt(file, self.a.seconds, ready=lambda test: self.suite.concerned(test, file, begun_ns))
 
     def tell(self, results):
-        r = results[-1]
-        n = sum(one["outcome"] != "not compiled" for one in results)
+        r, n = results[-1], len(results)
         by = f" by {r['by']}" if r["outcome"] in FOUND else f" {r['by']}" if r["by"] else ""
         print(f"[{n}/{self.a.count}] {r['outcome']}{by} ({r['seconds']} s): {r['file']}:{r['line']} {r['operator']}", flush=True)
 
 
-def summary(results, bar):
-    """(text, whether the bar is reached)"""
+def summary(results, n_others, bar):
+    """(text, whether the bar is reached); n_others: mutants that did not compile."""
     count = collections.Counter(r["outcome"] for r in results)
-    n = len(results) - count["not compiled"]
+    n = len(results)
     found = sum(count[o] for o in FOUND)
     lines = []
     for r in results:
         if r["outcome"] == "survived":
             lines += [f"{r['file']}:{r['line']}: survived {r['by']} ({r['operator']})", f"- {r['before']}", f"+ {r['after']}", ""]
-    seconds = sorted(r["seconds"] for r in results if r["outcome"] != "not compiled")
+    seconds = sorted(r["seconds"] for r in results)
     lines.append(f"[mutate] {n} mutants: {count['killed']} killed, {count['timed out']} timed out, {count['survived']} survived; "
-                 f"{count['not compiled']} others did not compile")
+                 f"{n_others} others did not compile")
     if n == 0:
         return "\n".join(lines + ["[mutate] nothing was planted"]), False
     lines.append(f"[mutate] {100 * found / n:.1f} % found, at least {bar:g} % wanted; {seconds[n // 2]:.0f} s for half of them, {sum(seconds) / n:.0f} s on average")
@@ -179,11 +204,11 @@ def main():
     signal.signal(signal.SIGTERM, interrupt)
     try:
         session = Session(arguments)
-        results = session.run()
+        results, n_others = session.run()
     except KeyboardInterrupt:
         print("\n[mutate] interrupted; the same command continues", file=sys.stderr)
         return 130
-    text, reached = summary(results, arguments.bar)
+    text, reached = summary(results, n_others, arguments.bar)
     print(text)
     return 0 if reached else 1
 

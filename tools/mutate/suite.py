@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import threading
 import time
 
+import switched
 import workspace
 
 # They read sources or install, or need a machine that does nothing else: no mutant of code is for them.
@@ -27,6 +29,7 @@ class Test:
     def __init__(self, entry, build):
         of = {p["name"]: p["value"] for p in entry["properties"]}
         self.name, self.command = entry["name"], entry["command"]
+        self.whole = self.name  # the test that this is a part of
         self.cwd, self.limit = of.get("WORKING_DIRECTORY"), float(of.get("TIMEOUT", 300))
         self.skipped_code = of.get("SKIP_RETURN_CODE")
         self.usable = "PASS_REGULAR_EXPRESSION" not in of and not LEFT_OUT.match(self.name)
@@ -76,6 +79,7 @@ class Suite:
         self.built = set()  # what ninja need not look at again for this mutant
         self.opens = {}  # program -> whether it may load a plugin
         self.reliable = {}  # name -> whether it passes without a mutant
+        self.reached = {}  # name -> numbers of the mutants that it reaches
         self.kills = collections.defaultdict(collections.Counter)  # module -> test -> mutants found
         self.ninja_lock, self.reliable_lock = threading.Lock(), threading.Lock()
 
@@ -124,10 +128,10 @@ class Suite:
             self.durations.setdefault(found[-1].name, PART_SECONDS)
         return found
 
-    def passes(self, test, execute, limit, stop=None):
+    def passes(self, test, execute, limit, stop=None, variables=None):
         """(True, False, or None where it ran past the limit; seconds)"""
         started = time.monotonic()
-        code, _ = execute(test.command, limit, stop, cwd=test.cwd, env=test.environment())
+        code, _ = execute(test.command, limit, stop, cwd=test.cwd, env=test.environment() | (variables or {}))
         spent = time.monotonic() - started
         return (None if code is None else code in (0, test.skipped_code)), spent
 
@@ -138,24 +142,61 @@ class Suite:
                 clean = self.clean[test.name]
                 self.reliable[test.name], seconds = self.passes(clean, workspace.run, clean.limit)
                 if self.reliable[test.name]:
-                    self._learn(test, seconds)
+                    self._keep_seconds(test, seconds)
                 else:
                     print(f"[mutate] left out, since it fails without a mutant: {test.name}", flush=True)
         return bool(self.reliable[test.name])
 
-    def _learn(self, test, seconds):
+    def _keep_seconds(self, test, seconds):
         self.durations[test.name] = max(round(seconds, 2), self.durations.get(test.name, 0))
         self.durations_file.write_text(json.dumps(self.durations, indent=1, sort_keys=True))
 
     def limit(self, test):
         return max(30.0, 6 * self.seconds(test)) if test.name in self.durations else test.limit
 
-    def hunt(self, file, begun_ns, seconds):
-        """Runs tests until one finds the mutant that is in `file` since begun_ns, or until none ends within `seconds`: (outcome, the test's
-        name), or ("survived", "42 of 120 tests")."""
+    def learn(self, known, learned):
+        """Runs each test of a complete build once, to learn which mutants, all switched off, it reaches. known: {test: numbers of mutants, None
+        of a test that fails}, of an earlier call; learned: called with all that is known after each test."""
+        self.reached, stopped, take = dict(known), [], threading.Lock()
+        folder = "build/reached"
+        queue = sorted((t for t in self.tests if t.name not in known), key=lambda t: -self.seconds(t))
+
+        def work():
+            while True:
+                with take:
+                    if stopped or not queue:
+                        return
+                    test = queue.pop(0)
+                target = self.space.tree / folder / test.name
+                shutil.rmtree(target, ignore_errors=True)
+                target.mkdir(parents=True)
+                target.chmod(0o777)  # tests of other users
+                passed, seconds = self.passes(test, self.space.execute, 3 * test.limit, stop=lambda: bool(stopped),
+                                              variables={switched.REACHED: f"{self.space.seen_at}/{folder}/{test.name}"})
+                if stopped:
+                    return
+                with take:
+                    self.reached[test.name] = sorted(int(f.name) for f in target.iterdir()) if passed else None
+                    if passed:
+                        self._keep_seconds(test, seconds)
+                    else:
+                        print(f"[mutate] left out, since it fails without a mutant: {test.name}", flush=True)
+                    learned(self.reached)
+                shutil.rmtree(target, ignore_errors=True)
+
+        in_threads([work] * self.jobs, failed=stopped.append)
+        self.reliable.update({name: numbers is not None for name, numbers in self.reached.items()})
+
+    def reaches(self, test, number):
+        """Whether the test, or the one that it is a part of, reaches a mutant."""
+        return number in (self.reached.get(test.whole) or ())
+
+    def hunt(self, file, seconds, wanted=lambda test: True, ready=lambda test: True, variables=None):
+        """Runs tests, of those that are wanted, until one finds the mutant in `file`, or until none ends within `seconds`: (outcome, the test's
+        name), or ("survived", "42 of 120 tests"). ready(test): before it runs, False if it cannot find the mutant; variables: of the
+        environment of the tests, over their own."""
         started, found, n_run, take = time.monotonic(), [], [0], threading.Lock()
-        self.built = set(self.runtime)  # since begun_ns
-        queue = [t for t in self.ordered(file) if self.reliable.get(t.name, True)]
+        queue = [t for t in self.ordered(file) if self.reliable.get(t.name, True) and wanted(t)]
         n_all = len(queue)
 
         def work():
@@ -166,35 +207,18 @@ class Suite:
                     if test is None:
                         return
                     queue.remove(test)
-                if self._concerned(test, file, begun_ns) and self._finds(test, found):
+                if ready(test) and self._finds(test, found, variables):
                     return
                 n_run[0] += 1
 
-        def guarded():
-            try:
-                work()
-            except BaseException as e:  # for the main thread
-                found.append(e)
-
-        workers = [threading.Thread(target=guarded) for _ in range(self.jobs)]
-        try:
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-        except KeyboardInterrupt as e:
-            found.append(e)  # which stops them
-            raise
-        for e in found:
-            if isinstance(e, BaseException):
-                raise e
+        in_threads([work] * self.jobs, failed=found.append)
         if not found:
             return "survived", f"{n_run[0]} of {n_all} tests"
         self.kills[module_of(file)][found[0][1]] += 1
         return found[0]
 
-    def _concerned(self, test, file, begun_ns):
-        """Builds what the test needs. A program that is not linked again does not contain the change, and may load it only from a plugin."""
+    def concerned(self, test, file, begun_ns):
+        """Builds what the test needs for the mutant in `file` since begun_ns. A program that is not linked again does not contain the change, and may load it only from a plugin."""
         with self.ninja_lock:
             parts = [p for p in test.parts if p in self.targets and p not in self.built]
             if parts and not self.space.ninja(parts):
@@ -212,17 +236,17 @@ class Suite:
             self.opens[name] = any(f"{self.space.build}/{folder}".encode() in text for folder in self.folders)
         return self.opens[name]
 
-    def _finds(self, test, found):
+    def _finds(self, test, found, variables=None):
         limit = self.limit(test)
-        passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found))
+        passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found), variables=variables)
         if passed is None and not found and self.is_reliable(test):
             # Not because the machine is busy: also again, and not without the mutant.
             if not (limit := self._limit_now(test, limit)):
                 return False
-            passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found))
+            passed, seconds = self.passes(test, self.space.execute, limit, stop=lambda: bool(found), variables=variables)
         if passed:
             if test.name not in self.durations:
-                self._learn(test, seconds)
+                self._keep_seconds(test, seconds)
             return False
         if found or not self.is_reliable(test):
             return False
@@ -234,6 +258,31 @@ class Suite:
         clean = self.clean[test.name]
         passed, seconds = self.passes(clean, workspace.run, max(limit, clean.limit))
         return max(limit, 6 * seconds) if passed else None
+
+
+def in_threads(functions, failed):
+    """Runs the functions at once, to their end. An exception in one, or an interruption of this thread, is given to failed(), so that the
+    others can end, and raised."""
+    raised = []
+
+    def guarded(function):
+        try:
+            function()
+        except BaseException as e:
+            raised.append(e)
+            failed(e)
+
+    threads = [threading.Thread(target=guarded, args=[f]) for f in functions]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt as e:
+        failed(e)  # which stops them
+        raise
+    if raised:
+        raise raised[0]
 
 
 def durations_of_ctest(build):
