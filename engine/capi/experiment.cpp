@@ -83,19 +83,21 @@ std::unique_ptr<const plan::Plan> plan_of(const std::shared_ptr<EngineState>& en
 // A run needs the weights that it starts from. A plan does not, and neither does one that resumes.
 void check_weights(EngineState& engine, const config::Experiment& experiment,
                    config::Problems& problems) {
+  const auto check = [&](const std::string& path, const std::string& owner, const char* name,
+                         const config::OptionSet& keys, auto&& probe) {
+    const std::string key = owner + "." + name;
+    try {
+      if (!path.empty()) probe(engine.files, key, path);
+    } catch (const Error& e) {
+      problems.add(keys.origin(name), key, e.full_text(), "", e.code());
+    }
+  };
+  for (const auto& [path, keys] : experiment.sections)
+    if (path == "run") check(experiment.run.from, path, "from", keys, checkpoint::probe_checkpoint);
   for (const config::ModelConfig& model : experiment.models) {
-    const auto check = [&](const std::string& path, const std::string& owner,
-                           const config::OptionSet& keys) {
-      const std::string key = owner + ".load";
-      try {
-        if (!path.empty()) checkpoint::probe_weights(engine.files, key, path);
-      } catch (const Error& e) {
-        problems.add(keys.origin("load"), key, e.full_text(), "", e.code());
-      }
-    };
-    check(model.load, model.path, model.keys);
+    check(model.load, model.path, "load", model.keys, checkpoint::probe_weights);
     for (const config::AdapterConfig& adapter : model.adapters)
-      check(adapter.load, adapter.path, adapter.keys);
+      check(adapter.load, adapter.path, "load", adapter.keys, checkpoint::probe_weights);
   }
 }
 

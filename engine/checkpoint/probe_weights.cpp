@@ -23,4 +23,17 @@ void probe_weights(FileSystem& files, const std::string& key, const std::string&
     Weights(files, path);
 }
 
+void probe_checkpoint(FileSystem& files, const std::string& key, const std::string& path) {
+  if (!files.exists(path))
+    fail_not_found("[checkpoint] " + key + " names '" + path +
+                   "', which does not exist, expected a checkpoint, ckpt/best or a run directory; "
+                   "a relative path is looked up in the data folder and beside the experiment "
+                   "file");
+  if (!names_checkpoint(files, path))
+    fail_data("[checkpoint] " + key + " names '" + path +
+              "', which is no checkpoint, expected one, ckpt/best or a run directory; weights "
+              "alone are read by model.load");
+  Checkpoint(files, choose_checkpoint(files, path), Checkpoint::Verify::kLater);
+}
+
 }  // namespace plait::checkpoint

@@ -15,4 +15,7 @@ void require_weights(FileSystem& files, const std::string& key, const std::strin
 // Weights, Checkpoint, choose_checkpoint.
 void probe_weights(FileSystem& files, const std::string& key, const std::string& path);
 
+// The same of a checkpoint that a run continues from (run.from).
+void probe_checkpoint(FileSystem& files, const std::string& key, const std::string& path);
+
 }  // namespace plait::checkpoint

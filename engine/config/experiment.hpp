@@ -28,6 +28,8 @@ struct RunConfig {
   double peak_tflops = 0;              // of one rank's device; 0: what the device says
   bool progress = true;
   std::string resume;  // "auto", "never", "must"
+  std::string from;    // checkpoint that a new run continues; empty: none
+  bool from_position = true;
 };
 
 struct TopologyConfig {

@@ -63,6 +63,15 @@ constexpr Key<RunConfig> kRun[] = {
         "resume", "\"never\"", "auto|never|must",
         "resume from the newest checkpoint: auto if there is one, never, or must (fails without "
         "one)")),
+    key<&RunConfig::from>(path_option(
+        "from", "\"\"",
+        "checkpoint or run directory that a new run continues from: weights, states of the "
+        "optimizer, step and position in the data, of any layout; `resume` takes a checkpoint of "
+        "the run itself first; model.load takes weights alone; empty: none")),
+    key<&RunConfig::from_position>(bool_option(
+        "from_position", "true",
+        "false: `from` gives weights and states of the optimizer alone, and steps, schedules and "
+        "data begin anew")),
 };
 constexpr Key<TopologyConfig> kTopology[] = {
     key<&TopologyConfig::data>(

@@ -51,7 +51,7 @@ constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 // The state of a session besides tensors and the fields of the manifest.
 struct Extra {
   std::vector<int64_t> adapter_updates;
-  int64_t updates, tokens, skipped_in_a_row, evaluations_without_gain;
+  int64_t updates, updates_before, tokens, skipped_in_a_row, evaluations_without_gain;
   double best;
   TrainingState::Best kept;
   std::vector<double> loss_scale;  // empty: the run had none
@@ -117,12 +117,28 @@ Extra parse_extra(const plan::Plan& plan, const std::string& extra, int64_t step
     of_adapters.push_back(number(key.c_str(), updates));
   return {std::move(of_adapters),
           updates,
+          number("updates_before", 0),
           number("tokens", -1),
           number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),
           real("best"),
           {text("kept_metric"), real("kept_best"), number("kept_step", -1)},
           loss_scale_of(json, bad)};
+}
+
+// Where the run was, besides the values of tensors.
+void take_position(TrainingState& to, const checkpoint::RunState& s, const Extra& extra,
+                   int64_t tokens_per_sample) {
+  to.step = s.step;
+  to.samples = s.samples;
+  // Older engines did not count them.
+  to.tokens = extra.tokens >= 0 ? extra.tokens : s.samples * tokens_per_sample;
+  to.consecutive_skipped = extra.skipped_in_a_row;
+  to.best = extra.best;
+  to.kept = extra.kept;
+  to.evaluations_without_gain = extra.evaluations_without_gain;
+  const auto cursor = s.cursors.find("train");
+  to.next_batch = cursor == s.cursors.end() ? s.step : cursor->second;
 }
 
 }  // namespace
@@ -147,6 +163,7 @@ checkpoint::RunState CheckpointIo::run_state(bool whole) {
   JsonWriter extra;
   extra.object()
       .field("updates", c_.state.updates)
+      .field("updates_before", c_.state.updates_before)
       .field("tokens", c_.state.tokens)
       .field("skipped_in_a_row", c_.state.consecutive_skipped);
   const std::vector<std::string> of_adapters = keys_of_adapters(c_.plan);
@@ -422,6 +439,21 @@ void CheckpointIo::write_blocks(const std::vector<LoadedBlock>& blocks) {
 }
 
 void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
+  take(c, true);
+  c_.log.info("[session] continues from '" + c.path() + "', step " + std::to_string(c_.state.step));
+}
+
+void CheckpointIo::begin_from(const checkpoint::Checkpoint& c, bool position) {
+  take(c, position);
+  c_.state.kept = {};  // a checkpoint of the other run
+  c_.log.info(position ? strf("[session] begins at step %ld of '%s'",
+                              static_cast<long>(c_.state.step), c.path().c_str())
+                       : strf("[session] begins at step 0 with the weights and the optimizer's "
+                              "states of '%s'",
+                              c.path().c_str()));
+}
+
+void CheckpointIo::take(const checkpoint::Checkpoint& c, bool position) {
   const checkpoint::RunState& s = c.state();
   const auto loaded = read_blocks(c, false);
   if (c_.ranks.is_leader()) log_conversions(c_.plan, c, c_.log);
@@ -431,23 +463,14 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   write_blocks(loaded);
   c_.normalizer.take(std::move(normalization));
   c_.executor.sync();
-  c_.state.step = s.step;
-  c_.state.begin_lineage();
-  c_.state.samples = s.samples;
   c_.state.updates = extra.updates;
+  c_.state.updates_before = position ? extra.updates_before : extra.updates;
   c_.state.adapter_updates = extra.adapter_updates;
-  // Older engines did not count them.
-  c_.state.tokens = extra.tokens >= 0 ? extra.tokens : s.samples * c_.plan.tokens_per_sample;
-  c_.state.consecutive_skipped = extra.skipped_in_a_row;
-  c_.state.best = extra.best;
-  c_.state.kept = extra.kept;
   if (!extra.loss_scale.empty())
     std::copy_n(extra.loss_scale.begin(), 3, c_.state.loss_scale.begin());
-  c_.state.evaluations_without_gain = extra.evaluations_without_gain;
-  const auto cursor = s.cursors.find("train");
-  c_.state.next_batch = cursor == s.cursors.end() ? s.step : cursor->second;
+  if (position) take_position(c_.state, s, extra, c_.plan.tokens_per_sample);
+  c_.state.begin_lineage();
   steps_.restore(true);
-  c_.log.info("[session] continues from '" + c.path() + "', step " + std::to_string(c_.state.step));
 }
 
 }  // namespace plait::session

@@ -52,6 +52,9 @@ class CheckpointIo {
   bool load_parameters(const std::string& path);  // only parameters and their step
   // Takes over a checkpoint that is open. Part of a call that all ranks make.
   void restore(const checkpoint::Checkpoint& c);
+  // The same of a new run that begins there. position: with the step, the counts that belong to it
+  // and the place in the data; otherwise these are those of a run that has made no step.
+  void begin_from(const checkpoint::Checkpoint& c, bool position);
 
  private:
   checkpoint::RunState run_state(bool whole = true);  // whole: with the bases of this run
@@ -60,6 +63,7 @@ class CheckpointIo {
                                  const Chosen& chosen);
   std::string save_part(const std::string& folder, const checkpoint::RunState& state,
                         const Chosen& chosen);
+  void take(const checkpoint::Checkpoint& c, bool position);
   bool load_all(const std::string& path);
   bool load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);

@@ -4,6 +4,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/probe_weights.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/identity.hpp"
@@ -25,8 +26,19 @@ void compare_contents(SessionContext& c) {
     fail_collective(PLAIT_ERR_PEER, text);
 }
 
-// Opens the run directory and the checkpoint to resume from, as the settings say.
-std::unique_ptr<checkpoint::Checkpoint> open_files(SessionParts& parts) {
+struct Start {
+  std::unique_ptr<checkpoint::Checkpoint> from;  // NULL: initial values
+  bool own = false;                              // a checkpoint of the run itself
+};
+
+std::unique_ptr<checkpoint::Checkpoint> open_from(SessionContext& c) {
+  const std::string& path = c.plan.experiment.run.from;
+  checkpoint::probe_checkpoint(c.files, "run.from", path);
+  return checkpoint::open_checkpoint(c.files, path, c.log);
+}
+
+// Opens the run directory and the checkpoint to begin with, as the settings say.
+Start open_files(SessionParts& parts) {
   SessionContext& c = parts.context;
   Resume mode = c.settings.resume;
   if (mode == Resume::kConfig) {
@@ -43,7 +55,8 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionParts& parts) {
                 "' holds checkpoints of an earlier run; resume it with run.resume = \"auto\" "
                 "(plait run FILE --run-dir " +
                 c.settings.run_dir + " --resume auto), or name another folder");
-  std::unique_ptr<checkpoint::Checkpoint> found;
+  Start start;
+  std::unique_ptr<checkpoint::Checkpoint>& found = start.from;
   if (mode != Resume::kNever && !c.settings.run_dir.empty())
     found = checkpoint::open_newest(c.files, c.settings.run_dir + "/ckpt", c.log);
   if (!found && mode == Resume::kMust)
@@ -52,6 +65,8 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionParts& parts) {
                         ? c.plan.experiment.run.out + "/" + c.plan.experiment.run.name
                         : c.settings.run_dir) +
                    "'; start without resume, or name the run directory");
+  start.own = found != nullptr;
+  if (!found && !c.plan.experiment.run.from.empty() && !c.settings.no_files) found = open_from(c);
   // Before the run directory takes the settings of this process: one that cannot continue leaves it
   // as it is.
   if (found) {
@@ -60,7 +75,7 @@ std::unique_ptr<checkpoint::Checkpoint> open_files(SessionParts& parts) {
   }
   if (!c.settings.no_files)
     c.run_files = std::make_unique<RunFiles>(c.plan, c.settings, c.files, c.log);
-  return found;
+  return start;
 }
 
 // Other machines may not reach the run directory of rank 0.
@@ -77,29 +92,46 @@ void open_rank_metrics(SessionContext& c, const std::string& folder) {
   }
 }
 
-void resume(SessionParts& parts) {
+// Those that an earlier process wrote into the same folder.
+void forget_steps(SessionContext& c) {
+  const int64_t step = c.state.step;
+  if (c.run_files && c.run_files->metrics().continues())
+    c.run_files->metrics().resume(step, unix_seconds());
+  if (c.rank_metrics && c.rank_metrics->continues()) c.rank_metrics->resume(step);
+}
+
+// Whether the parameters are those of a checkpoint.
+bool begin(SessionParts& parts) {
   SessionContext& c = parts.context;
-  std::unique_ptr<checkpoint::Checkpoint> found;
-  if (c.ranks.is_leader()) found = open_files(parts);
+  Start start;
+  if (c.ranks.is_leader()) start = open_files(parts);
   const std::string folder =
       c.ranks.broadcast(c.run_files ? c.files.real_path(c.run_files->dir().path()) : "");
   c.keeps_files = !folder.empty();
   if (c.keeps_files && !c.run_files)
     c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
-  const std::string path = c.ranks.broadcast(found ? found->path() : "");
+  const std::string path = c.ranks.broadcast(start.from ? start.from->path() : "");
+  start.own = c.ranks.broadcast(start.own ? "own" : "") == "own";
   if (c.keeps_files) open_rank_metrics(c, folder);
   if (path.empty()) {
     // An earlier process may have ended before its first checkpoint: its steps are made again.
-    if (c.run_files && c.run_files->metrics().continues())
-      c.run_files->metrics().resume(0, unix_seconds());
-    if (c.rank_metrics && c.rank_metrics->continues()) c.rank_metrics->resume(0);
-    return;
+    forget_steps(c);
+    return false;
   }
-  if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
-  parts.checkpoints.restore(*found);
+  if (!start.from)
+    start.from = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);
+  if (start.own)
+    parts.checkpoints.restore(*start.from);
+  else
+    parts.checkpoints.begin_from(*start.from, c.plan.experiment.run.from_position);
   parts.parameters.forget_initial();
+  if (!start.own) {
+    forget_steps(c);
+    return true;
+  }
   c.state.resumed_from = path;
   c.resume_metrics();
+  return true;
 }
 
 }  // namespace
@@ -117,9 +149,8 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
     compare_contents(c);
     parts_->parameters.initialize();
     c.state.begin_lineage();
-    resume(*parts_);
-    // A checkpoint of this run has all values.
-    if (c.state.resumed_from.empty())
+    // A checkpoint has all values.
+    if (!begin(*parts_))
       parts_->adapters.start([&](const plan::AdapterPrograms::Start& s) {
         return !parts_->parameters.loaded(s.model, s.adapter);
       });

@@ -26,7 +26,9 @@ namespace plait::session {
 // What a checkpoint keeps besides tensors and settings.
 struct TrainingState {
   int64_t step = 0;     // number of steps made
-  int64_t updates = 0;  // number of steps that were applied
+  int64_t updates = 0;  // number of steps that were applied, and updates_before
+  // Updates that the optimizer's states have seen before step 0 (run.from without the position).
+  int64_t updates_before = 0;
   // The same of adapters that samples choose, of those steps that had a sample: as in Plan::step
   // behind the first.
   std::vector<int64_t> adapter_updates = {};

@@ -214,7 +214,7 @@ void StepRunner::add_totals(const Launched& launch, StepResult& r) {
   c_.state.tokens += r.samples * c_.plan.tokens_per_sample;
   r.samples = c_.state.samples;
   r.tokens = c_.state.tokens;
-  r.skipped_steps = c_.state.step - c_.state.updates;
+  r.skipped_steps = c_.state.step - (c_.state.updates - c_.state.updates_before);
   r.seconds = static_cast<double>(step.end_ns - std::max(launch.start_ns, finished_ns_)) * 1e-9;
   finished_ns_ = step.end_ns;
   note_times(r.seconds);
