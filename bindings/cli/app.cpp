@@ -129,7 +129,8 @@ int call_verb(Context& context) {
     return context.run_command();
   } catch (const HostError& e) {
     // The same problem of a file has one code, whichever verb meets it: that of `check`.
-    const bool of_file = is_problem_list(e.what());
+    const bool of_file =
+        is_problem_list(e.what()) || (context.opening && e.code() == PLAIT_ERR_DATA);
     return fail(context, of_file ? kUsage : exit_code(e.code()), "engine", e.code(),
                 context.with_hints(e.what()));
   } catch (const CliError& e) {

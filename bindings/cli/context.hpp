@@ -68,6 +68,7 @@ class Context {
   std::string command_of_file;       // "plait run FILE ..." of the experiment; "": of none
   std::function<int()> run_command;  // the verb that was parsed
   Exit failed = kFailed;             // the code of a failure that would have kFailed
+  bool opening = false;  // what the experiment names is read: files that cannot be are its problem
   // Called with the failure that ends the command.
   std::function<void(uint32_t code, const std::string& text)> on_failure;
 

@@ -66,6 +66,12 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
       problems_.add(model.keys.origin("load_names"), key_path(table.path, "load_names"),
                     "the rule '" + printable(rule) + "' " + wrong,
                     "write \"OURS=THEIRS\", for instance \"linear*=fc*\"");
+  for (const char* key : {"load_names", "load_missing", "load_unexpected"})
+    if (model.load.empty() && !model.keys.get_texts(key).empty())
+      problems_.add(
+          model.keys.origin(key), key_path(table.path, key),
+          "is about the weights that " + key_path(table.path, "load") + " names, and it names none",
+          "set " + key_path(table.path, "load") + ", or remove the key");
   if (!table.node->is(NodeKind::kTable)) return model;
   if (!good_name(name))
     problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",

@@ -35,7 +35,7 @@ struct RunStatus {
   std::string state = {};  // kRunning, kDone, "failed", "interrupted", "aborted"
   int64_t step = 0, steps = 0;
   std::optional<double> loss = {};  // of the newest step of this process; none: it made none
-  std::string message = {};         // of the error
+  std::string message = {};         // of the error, or why a run is done before its last step
   std::string checkpoint = {};      // newest committed checkpoint
 };
 

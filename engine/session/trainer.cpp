@@ -302,8 +302,9 @@ bool Trainer::stops_early(const Evaluation& e) {
   c_.state.evaluations_without_gain = std::max<int64_t>(c_.state.evaluations_without_gain, 0);
   if (++c_.state.evaluations_without_gain < stop.patience) return false;
   const auto n = static_cast<long>(c_.state.evaluations_without_gain);
-  c_.log.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluation%s",
-                   stop.stop_metric.c_str(), c_.state.best, n, n == 1 ? "" : "s"));
+  ended_early_ = strf("stopped early: %s has not improved on %g for %ld evaluation%s",
+                      stop.stop_metric.c_str(), c_.state.best, n, n == 1 ? "" : "s");
+  c_.log.info("[evaluate] " + ended_early_);
   return true;
 }
 
@@ -502,7 +503,7 @@ StepResult Trainer::loop() {
         strf(" is %g of step %ld: ", c_.state.kept.value, static_cast<long>(c_.state.kept.step)) +
         c_.run_files->dir().checkpoint_folder() + "/" + checkpoint::kBest);
   // A run without a single finite step fails, even if it is shorter than nonfinite_limit.
-  if (r.skipped && c_.state.updates == 0)
+  if (r.skipped && c_.state.updates == c_.state.updates_before)
     p_.steps.fail_numerics(
         r, "; the run is at its end" + (checkpoint_.empty() ? "" : ", saved as " + checkpoint_));
   if (r.skipped)
@@ -510,7 +511,7 @@ StepResult Trainer::loop() {
         "[session] the run ends with %ld steps that were skipped; the result is that of step %ld",
         static_cast<long>(c_.state.consecutive_skipped),
         static_cast<long>(r.step - c_.state.consecutive_skipped)));
-  status(observe::kDone, r);
+  status(observe::kDone, r, ended_early_);
   return r;
 }
 

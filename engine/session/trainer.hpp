@@ -83,6 +83,7 @@ class Trainer {
   std::vector<observe::NamedValue> more_;
   std::vector<std::string_view> more_tags_;
   std::string checkpoint_;                    // the newest
+  std::string ended_early_;                   // why, if it ends before its last step
   std::string best_metric_;                   // whose best checkpoint is kept; "": none
   TrainingState::Best kept_before_;           // until the checkpoint of state.kept is written
   TrainingState::Best kept_lost_;             // whose checkpoint could not be written

@@ -136,8 +136,10 @@ class Export(RankCase):
         self.fails(2, ["check", "t.toml", "model.load=broken.safetensors"], "broken.safetensors")
         for whole in ("out", "two"):
             self.expect(0, "check", "t.toml", "model.load=" + whole)
-        self.fails(2, ["check", "t.toml", 'model.load_names=["a*=b", "c"]'], "the rule 'a*=b' has a '*' on one side only",
+        self.fails(2, ["check", "t.toml", 'model.load_names=["a*=b", "c"]', "model.load=out"], "the rule 'a*=b' has a '*' on one side only",
                    "the rule 'c' has no '='")
+        for key in ("load_names", "load_missing", "load_unexpected"):
+            self.fails(2, ["check", "t.toml", f'model.{key}=["a=b"]'], f"model.{key}: is about the weights that model.load names, and it names none")
 
     def test_files_of_other_kinds(self):
         self.expect(0, "run", "t.toml", "--run-dir", "r", "-q", "run.steps=2", "evaluate.every=1", "checkpoint.every=1", "checkpoint.best=loss")

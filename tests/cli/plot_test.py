@@ -168,6 +168,7 @@ class End(Case):
         out = self.expect(0, "run", "t.toml", *stop).out
         self.assertIn("done after step 10:", out)
         self.assertIn("stopped early, after 10 of 40 steps: evaluate.early_stop", out)
+        self.assertIn("stopped early: loss has not improved on ", self.expect(0, "status", "runs").out)
         self.assertTrue(self.expect(0, "run", "t.toml", *stop, "--json").event("done")["stopped_early"])
         self.assertNotIn("stopped_early", self.expect(0, "run", "t.toml", "--json").event("done"))
 

@@ -41,7 +41,9 @@ int evaluate(Context& context, const EvalArguments& arguments, const std::string
   settings.resume = PLAIT_RESUME_NEVER;
   settings.progress = context.terminal.progress();
   Waiting waiting(context.terminal, "opening: memory, weights, data", shown);
+  context.opening = true;
   Session session(plan, settings);
+  context.opening = false;
   report_connected();
   session.load_parameters(checkpoint);
   waiting.end();

@@ -500,7 +500,9 @@ int Generation::run() {
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
+  context_.opening = true;
   Session session(plan, settings);
+  context_.opening = false;
   load(session, values);
   placeholders_.emplace(planned, arguments_.placeholders);
   tell_placeholders();

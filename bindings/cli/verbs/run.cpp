@@ -325,7 +325,9 @@ int Run::train(const Plan& plan) {
   const Clock::time_point before = Clock::now();
   Waiting waiting(terminal_, "opening: memory, initial values, weights, data",
                   values_.at("run.progress").value("value", true));
+  context_.opening = true;
   Session session(plan, settings());
+  context_.opening = false;
   waiting.end();
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   report_connected();
