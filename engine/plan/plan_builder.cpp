@@ -239,10 +239,12 @@ PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext
     : context_(context) {
   draft_.experiment = experiment;
   trains_ = experiment.dataset("train") != nullptr;
-  if (draft_.experiment.generate.only)
+  if (draft_.experiment.generate.only) {
     keep_generation_only(draft_.experiment);
-  else
+    entry_points_ = {write_refresh};
+  } else {
     entry_points_ = standard_entry_points();
+  }
   draft_.registry = context.registry;
   draft_.ops = std::make_shared<const program::OpRegistry>(*context.registry);
 }

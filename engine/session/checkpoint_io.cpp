@@ -163,9 +163,9 @@ checkpoint::RunState CheckpointIo::run_state(bool whole) {
   JsonWriter extra;
   extra.object()
       .field("updates", c_.state.updates)
-      .field("updates_before", c_.state.updates_before)
       .field("tokens", c_.state.tokens)
       .field("skipped_in_a_row", c_.state.consecutive_skipped);
+  if (c_.state.updates_before > 0) extra.field("updates_before", c_.state.updates_before);
   const std::vector<std::string> of_adapters = keys_of_adapters(c_.plan);
   for (size_t i = 0; i < of_adapters.size(); ++i)
     extra.field(of_adapters[i], c_.state.adapter_updates[i]);

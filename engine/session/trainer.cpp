@@ -262,6 +262,15 @@ bool Trainer::evaluate(const StepResult& r) {
   return stops;
 }
 
+// Saves first what a fault of the evaluation's data would lose.
+void Trainer::evaluate_at_end(const StepResult& r) {
+  if (evaluated_at_ == r.step || !c_.plan.dataset("eval")) return;
+  if (experiment_.checkpoint.at_end) save(r, true);
+  evaluate(r);
+  // The checkpoint keeps what the evaluation was compared with.
+  if (!experiment_.evaluate.stop_metric.empty()) saved_at_ = -1;
+}
+
 void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   std::vector<observe::NamedValue> values{{"loss", e.loss}};
   if (e.perplexity > 0) values.push_back({"token_perplexity", e.perplexity});
@@ -491,7 +500,7 @@ StepResult Trainer::loop() {
   }
   if (r.step < total && !r.finished) stop(r, Stop::kAfter);
   warn(slow_ops_.give_up());
-  if (evaluated_at_ != r.step) evaluate(r);
+  evaluate_at_end(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, After::kThrow);
   if (not_saved_) {
     end_unsaved(r);

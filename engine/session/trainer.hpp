@@ -31,6 +31,7 @@ class Trainer {
   void read_more(const StepResult& r);
   void add_more(std::string_view name, std::string_view tag, double value);
   bool evaluate(const StepResult& r);  // true: early stopping
+  void evaluate_at_end(const StepResult& r);
   Evaluation evaluation(const StepResult& r);
   int metric_index(const std::string& wanted, const char* key) const;
   bool is_higher_better(int metric) const;

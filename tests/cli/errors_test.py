@@ -329,9 +329,12 @@ class Labels(Case):
         good = "x,label,weight\n" + "".join(f"{i},{i % 3},1\n" for i in range(8))
         self.write("good.csv", good)
         evaluated = 'data.eval={type = "csv", path = "d.csv", input = ["x"], target = ["label"], target_type = "i32", weight = "weight"}'
-        for more in ([], ["topology.data=2"], ["topology.pipeline=2"]):
-            self.fails(1, ["run", "t.toml", "data.train.path=good.csv", evaluated, *more],
+        for n, more in enumerate(([], ["topology.data=2"], ["topology.pipeline=2"])):
+            run = ["run", "t.toml", "data.train.path=good.csv", *more, "--run-dir", f"r{n}"]
+            self.fails(1, [*run, evaluated],
                        "[data.eval] field 'target' is 7 in the evaluation, which is out of range: model.linear2 has 3 classes")
+            # What was trained is saved before it is evaluated at the end.
+            self.expect(0, *run, evaluated.replace("d.csv", "good.csv"), "--resume", "must")
 
     def test_an_id_beyond_the_vocabulary(self):
         header = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 2), }"

@@ -116,16 +116,16 @@ class Export(RankCase):
             for words in ([], parallel(tensor=2)):
                 loss = self.loss_of(load, 'model.load_names=["linear1.*=fc_in.*"]', *words)
                 self.assertAlmostEqual(loss, expected, delta=1e-6)
-        self.fails(1, ["run", "t.toml", "model.load=out", "run.out=x"], "'./out' (model.load) has no tensor 'model.linear1.weight'",
+        self.fails(2, ["run", "t.toml", "model.load=out", "run.out=x"], "'./out' (model.load) has no tensor 'model.linear1.weight'",
                    "it has fc_in.bias, fc_in.weight, linear2.bias, linear2.weight", "model.load_names = [\"OURS=THEIRS\"]")
-        self.fails(1, ["run", "t.toml", "model.load=two", 'model.load_names=["linear1.bias=nope"]', "run.out=x"],
+        self.fails(2, ["run", "t.toml", "model.load=two", 'model.load_names=["linear1.bias=nope"]', "run.out=x"],
                    "has no tensor 'nope' for 'model.linear1.bias'")
         self.fails(2, ["run", "t.toml", "model.load=out", 'model.load_names=["lin1.*=fc_in.*"]'],
                    "model.load_names: 'lin1.*' of 'lin1.*=fc_in.*' matches no parameter of model",
                    "model.linear1.bias")
         shards = [path.name for path in (self.folder / "out").glob("model-*.safetensors")]
         self.assertGreater(len(shards), 1)
-        self.fails(1, ["run", "t.toml", f"model.load=out/{shards[0]}", "run.out=x",
+        self.fails(2, ["run", "t.toml", f"model.load=out/{shards[0]}", "run.out=x",
                        'model.load_names=["linear1.*=fc_in.*"]'],
                    "one of several files of weights; name their folder: model.load = \"./out\"")
         self.fails(2, ["run", "t.toml", "model.load=nowhere", "run.out=x"], "model.load names 'nowhere', which does not exist")
@@ -148,7 +148,7 @@ class Export(RankCase):
         for name, first, kind in (("zip.pt", b"PK\x03\x04" + bytes(40), "a zip, as torch.save"),
                                   ("old.pt", b"\x80\x02\x8a\x0a" + b"l" * 40, "a pickle, as old torch.save")):
             (self.folder / name).write_bytes(first)
-            self.fails(1, ["run", "t.toml", "model.load=" + name, "run.steps=1"], "this is no safetensors file, but " + kind,
+            self.fails(2, ["run", "t.toml", "model.load=" + name, "run.steps=1"], "this is no safetensors file, but " + kind,
                        "safetensors.torch.save_file(torch.load(")
         self.expect(0, "eval", "r", "--checkpoint", "best")  # that of the run
 
@@ -176,10 +176,10 @@ class Export(RankCase):
             write_safetensors(self.folder / "bad/part.safetensors", tensors)
             write_safetensors(self.folder / "bad/model.safetensors", tensors)
             (self.folder / "bad/model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-            self.fails(1, ["run", "t.toml", "model.load=bad/model.safetensors.index.json", "run.out=x"], text)
+            self.fails(2, ["run", "t.toml", "model.load=bad/model.safetensors.index.json", "run.out=x"], text)
         for text in ("[]", "{", '{"weight_map": []}'):
             (self.folder / "bad/model.safetensors.index.json").write_text(text)
-            self.fails(1, ["run", "t.toml", "model.load=bad/model.safetensors.index.json", "run.out=x"], "model.safetensors.index.json'")
+            self.fails(2, ["run", "t.toml", "model.load=bad/model.safetensors.index.json", "run.out=x"], "model.safetensors.index.json'")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class Files(RankCase):
         # Another name is another parameter.
         self.write("in/other.toml", text.replace('name = "poet"', 'name = "other"'))
         self.fails(
-            1, ("generate", "in/other.toml", "--ids", "1", "--max-tokens", "1", "--length", "32"),
+            2, ("generate", "in/other.toml", "--ids", "1", "--max-tokens", "1", "--length", "32"),
             "in/weights.map.json' (model.adapters[", "has no tensor 'model.h0.",
             "name the adapter as it was named there")
 
@@ -258,7 +258,7 @@ class TrainedAlone(RankCase):
                    "other weights; set model.load to those that it was trained beside")
         self.fails(2, ("run", "lora.toml", "checkpoint.save=trained"),
                    "model.load: names no weights", "set checkpoint.save = \"all\"")
-        self.fails(1, ("run", "t.toml", "model.load=run", "run.steps=1"),
+        self.fails(2, ("run", "t.toml", "model.load=run", "run.steps=1"),
                    "it holds what was trained beside")
 
 

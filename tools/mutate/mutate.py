@@ -202,6 +202,7 @@ def main():
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)  # also where a shell started this with SIGINT ignored, which tests would inherit
     try:
         session = Session(arguments)
         results, n_others = session.run()

@@ -103,6 +103,28 @@ TEST_CASE("int8 weights: log-probabilities near those of f32, on every device") 
       }
 }
 
+TEST_CASE("products in 16 bits: log-probabilities near those of f32, on every device") {
+  const std::vector<size_t> prompts{1, 9, 70};
+  const auto exact = first_tokens(Run(stories(kOnly)), prompts);
+  for (const std::string device : {"cpu", "reference"})
+    for (const std::string precision :
+         {"compute = \"bf16\"", "compute = \"f16\"", "compute = \"bf16\"\nmaster = false",
+          "compute = \"bf16\"\nfrozen = \"compute\""}) {
+      CAPTURE(device);
+      CAPTURE(precision);
+      const Run run(stories(kOnly) + "[run]\ndevice = \"" + device + "\"\n[precision]\n" +
+                    precision + "\n");
+      for (const auto& [n, drawn] : first_tokens(run, prompts)) {
+        CAPTURE(n);
+        CHECK(drawn.ids == exact.at(n).ids);
+        const double off =
+            std::abs(drawn.log_probabilities.at(0) - exact.at(n).log_probabilities.at(0));
+        CHECK(off < 0.1);
+        CHECK(off > 1e-7);  // they are rounded
+      }
+    }
+}
+
 TEST_CASE("int8 weights follow steps") {
   const GoldenFile golden("families.safetensors");
   const host::Family llama = host::families()[1];
