@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -299,12 +300,24 @@ void add_file(CLI::App& verb, FileArguments& to) {
       ->type_name("key=value");
 }
 
+CLI::Validator whole_number(int64_t least) {
+  return {[least](const std::string& text) {
+            int64_t n = 0;
+            const char* const end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, n);
+            if (read.ec == std::errc() && read.ptr == end && n >= least) return std::string();
+            return "expected a whole number of " + std::to_string(least) + " or more, found '" +
+                   text + "'";
+          },
+          ""};
+}
+
 void add_ranks(CLI::App& verb, int64_t& to) {
   verb.add_option("--ranks", to,
                   "ranks to start on this machine, where nothing else has started them; an axis of "
                   "[topology] that is 0 follows from them; default: as many as [topology] asks for")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
 }
 
 }  // namespace plait::cli

@@ -14,7 +14,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace plait::cli {
 
@@ -95,6 +96,9 @@ std::string unbounded_reason(const Json& values);
 
 // Adds FILE, key=value... and --set to a verb.
 void add_file(CLI::App& verb, FileArguments& to);
+
+// Checks the value of an option.
+CLI::Validator whole_number(int64_t least);
 
 // Adds --ranks, the ranks to start on this machine, to a verb.
 void add_ranks(CLI::App& verb, int64_t& to);

@@ -42,6 +42,21 @@ void check_complete(const checkpoint::Checkpoint& from, const checkpoint::Tensor
                     "'; export a checkpoint of a run with checkpoint.save = \"all\"");
 }
 
+// A rule that gives no tensor a name is a mistake of who wrote it.
+void check_used(const checkpoint::Checkpoint& from, const std::string& rule) {
+  const NameRules one({rule});
+  std::vector<std::string> names;
+  for (const checkpoint::TensorRecord& t : from.tensors())
+    if (checkpoint::is_parameter(t)) names.push_back(t.name);
+  if (std::any_of(names.begin(), names.end(),
+                  [&](const std::string& name) { return one.find({name}).has_value(); }))
+    return;
+  const std::string ours = rule.substr(0, rule.find('='));
+  fail_invalid("[export] the rule '" + printable(rule) + "' matches no parameter of '" +
+               from.path() + "'" + did_you_mean(nearest(ours, names)) +
+               "; names are whole, such as '" + (names.empty() ? "" : names[0]) + "'");
+}
+
 Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_options& o,
                  const checkpoint::Checkpoint& from, const std::string& out) {
   std::vector<std::string> rules;
@@ -51,6 +66,7 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
     rules.emplace_back(o.names[i]);
   }
   checkpoint::WrittenTypes types{o.dtype};
+  for (const std::string& rule : rules) check_used(from, rule);
   if (!o.format) return {checkpoint::export_by_rules(from, NameRules(rules), types), {}, ""};
   if (!rules.empty())
     fail_invalid("[export] there are names beside a format, which names the tensors itself");

@@ -70,6 +70,7 @@ Surveyed look_at(FileSystem& files, const std::string& folder, const std::string
     add_manifest(files, c);
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;
+    c.unreadable = e.code() == PLAIT_ERR_IO;
     mark(c, e.code() == PLAIT_ERR_UNIMPLEMENTED ? Condition::kNewerFormat : Condition::kDamaged,
          without_part(e.text()));
   }
@@ -190,12 +191,17 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
   const Survey found = survey(files, place);
   if (found.kind == PlaceKind::kCheckpoint) return found.checkpoints.at(0).path;
   std::string faults;
+  bool unreadable = true;
   if (found.kind != PlaceKind::kRuns)
     for (const Surveyed& c : found.checkpoints) {
       if (c.condition == Condition::kComplete || c.condition == Condition::kNewerFormat)
         return c.path;  // opening it tells of a newer format
-      if (c.condition == Condition::kDamaged) faults += "\n  " + c.name + ": " + c.fault;
+      if (c.condition != Condition::kDamaged) continue;
+      faults += "\n  " + c.name + ": " + c.fault;
+      unreadable = unreadable && c.unreadable;
     }
+  if (!faults.empty() && unreadable)
+    fail(PLAIT_ERR_IO, "[checkpoint] no checkpoint in '" + place + "' can be read:" + faults);
   if (!faults.empty())
     fail_data("[checkpoint] no checkpoint in '" + place +
               "' is intact; restore one from a backup:" + faults);

@@ -21,6 +21,7 @@ struct Surveyed {
   std::string path, name, folder;  // of the checkpoint; its last part; the part before it
   Condition condition = Condition::kComplete;
   std::string fault;
+  bool unreadable = false;            // the system refused to read it: it may be intact
   bool read = false;                  // the manifest; else of what follows only sizes and the step
   bool latest = false, best = false;  // the files `latest` and `best` name it
   bool stale = false;                 // a later lineage continued from before its step

@@ -373,6 +373,13 @@ void tell_replicated(const Plan& plan, Log* log) {
                            static_cast<long long>(p.shape.dims[p.shard_dim] / p.shard_unit),
                            static_cast<long long>(p.shard_unit), p.shard_dim));
   };
+  if (few.empty() && uneven.empty() &&
+      std::none_of(plan.parameters.begin(), plan.parameters.end(),
+                   [](const Parameter& p) { return p.sharded; }))
+    log->warn(origin_of(plan.experiment, "topology.tensor").text() +
+              strf(": topology.tensor is %lld, and no layer shards a parameter: every tensor rank "
+                   "computes the same; give layers `parallel`, or use topology.data",
+                   static_cast<long long>(plan.grid.tensor())));
   tell(PLAIT_LOG_DEBUG, few);
   tell(PLAIT_LOG_WARN, uneven);
 }

@@ -207,6 +207,17 @@ void shared_memory(JsonWriter& w, const std::vector<SharedMemoryUse>& shared) {
   w.end_array();
 }
 
+std::vector<Metric> better_high(const Plan& plan) {
+  std::vector<Metric> found;
+  for (const std::vector<Metric>* all : {&plan.metrics, &plan.train_metrics})
+    for (const Metric& m : *all)
+      if (m.item && m.item->higher_is_better &&
+          std::none_of(found.begin(), found.end(),
+                       [&](const Metric& other) { return other.name == m.name; }))
+        found.push_back(m);
+  return found;
+}
+
 // As the files of a run have them; the loss has no entry.
 void names(JsonWriter& w, const char* key, const std::vector<Metric>& metrics) {
   w.key(key).array();
@@ -262,6 +273,7 @@ std::string describe(const Plan& plan, const std::vector<SharedMemoryUse>& share
   w.key("metrics").object();
   names(w, "train", plan.train_metrics);
   names(w, "evaluation", plan.metrics);
+  names(w, "higher_is_better", better_high(plan));
   w.end_object().end_object();
   return w.text();
 }

@@ -48,6 +48,23 @@ double Schedules::factor(size_t g, int64_t step) const {
   return factor;
 }
 
+std::string Schedules::doubt(size_t g, int64_t steps) const {
+  constexpr int64_t kFewSteps = 8;
+  if (!open_[g].item || steps < kFewSteps) return "";
+  int64_t ends = steps - steps / 4;  // from here on it is 0
+  if (factor(g, ends) == 0 && factor(g, steps) == 0) {
+    for (int64_t low = 0; ends - low > 1;) {
+      const int64_t middle = low + (ends - low) / 2;
+      (factor(g, middle) == 0 ? ends : low) = middle;
+    }
+    return strf("is 0 from step %lld of %lld on: nothing is learned there",
+                static_cast<long long>(ends), static_cast<long long>(steps));
+  }
+  if (factor(g, steps) <= factor(g, steps - 1)) return "";
+  return strf("still rises at the last step, %lld: the run ends before its warm-up",
+              static_cast<long long>(steps));
+}
+
 void Schedules::close() noexcept {
   for (OpenSchedule& o : open_)
     if (o.item)

@@ -16,6 +16,9 @@ class Schedules {
   Schedules& operator=(const Schedules&) = delete;
   // The factor of group g's base rate at a step, which counts from 1.
   double factor(size_t g, int64_t step) const;
+  // What a run of so many steps can hardly want of group g's schedule: a rate that is 0 for a
+  // quarter of them or more, or that rises until the end. "": nothing.
+  std::string doubt(size_t g, int64_t steps) const;
 
  private:
   struct OpenSchedule {

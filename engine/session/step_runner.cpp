@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "engine/base/clock.hpp"
@@ -301,6 +302,22 @@ void StepRunner::write_loss_scale() {
   set(3, c_.state.loss_scale[0] / c_.plan.loss_rows);
   c_.executor.write(numbers.place(), numbers.data(), numbers.bytes());
   c_.executor.sync();
+}
+
+void StepRunner::warn_of_schedules() const {
+  std::set<std::string> told;
+  try {
+    for (size_t g = 0; g < c_.plan.groups.size(); ++g) {
+      const std::string what = schedules_.doubt(g, c_.plan.total_steps);
+      if (what.empty()) continue;
+      const config::ItemConfig& schedule = *c_.plan.groups[g].schedule;
+      const std::string text = schedule.origin.text() + ": " + schedule.path +
+                               ": the learning rate " + what +
+                               "; set the schedule's steps to those of the run";
+      if (told.insert(text).second) c_.log.warn(text);
+    }
+  } catch (const Error&) {  // the step that needs the factor tells of it
+  }
 }
 
 void StepRunner::discard() {

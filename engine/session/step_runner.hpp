@@ -53,6 +53,8 @@ class StepRunner {
   double training_seconds() const { return meter_.total_seconds(); }
   // The rate of a group of the plan in a step, which counts from 1.
   double learning_rate(size_t group, int64_t step) const;
+  // Warns of schedules that do not fit the length of the run.
+  void warn_of_schedules() const;
   // Of the devices of all ranks together, per second; 0: not known. A device may measure.
   double peak_flops();
   // The next step is launched before the results of this one arrive: it needs nothing else from the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "engine/base/clock.hpp"
@@ -294,6 +295,11 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   text += strf(" on %ld samples in ", static_cast<long>(e.samples)) + duration_text(e.seconds);
   if (best) text += ", the best " + best_metric_ + " so far";
   c_.log.info(text);
+  if (!std::isfinite(e.loss))
+    c_.log.warn(strf("[evaluate] the loss of step %ld is ", static_cast<long>(r.step)) +
+                real_text(e.loss, "%g") +
+                ": fields of [data.eval] are not finite (plait data show), or the model's outputs "
+                "are not");
 }
 
 bool Trainer::stops_early(const Evaluation& e) {
@@ -308,11 +314,14 @@ bool Trainer::stops_early(const Evaluation& e) {
     c_.state.evaluations_without_gain = 0;
     return false;
   }
+  if (first) c_.state.best = std::numeric_limits<double>::quiet_NaN();  // nothing to compare with
   c_.state.evaluations_without_gain = std::max<int64_t>(c_.state.evaluations_without_gain, 0);
   if (++c_.state.evaluations_without_gain < stop.patience) return false;
   const auto n = static_cast<long>(c_.state.evaluations_without_gain);
-  ended_early_ = strf("stopped early: %s has not improved on %g for %ld evaluation%s",
-                      stop.stop_metric.c_str(), c_.state.best, n, n == 1 ? "" : "s");
+  const std::string count = strf(" for %ld evaluation%s", n, n == 1 ? "" : "s");
+  ended_early_ = "stopped early: " + stop.stop_metric +
+                 (first ? " was not finite" : strf(" has not improved on %g", c_.state.best)) +
+                 count;
   c_.log.info("[evaluate] " + ended_early_);
   return true;
 }
@@ -470,6 +479,7 @@ StepResult Trainer::loop() {
     metric_index(name, kStopKey);
   if (!best_metric_.empty()) metric_index(best_metric_, kBestKey);
   if (copies_ && c_.keeps_files) p_.checkpoints.reserve_copy();
+  if (c_.ranks.is_leader()) p_.steps.warn_of_schedules();
   status(observe::kRunning, r);
   if (c_.rank_metrics) c_.rank_metrics->begin();
   c_.normalizer.ensure();  // so that the first step does not count it

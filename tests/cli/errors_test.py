@@ -293,6 +293,32 @@ class Files(Case):
         self.fails(2, ["run", "t.toml", "run.device=cup"], "'cup'", "'cpu'")
 
 
+class Warnings(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+
+    def test_tensor_ranks_without_a_sharded_layer(self):
+        said = self.expect(0, "plan", "t.toml", "topology.tensor=2").err
+        self.assertIn("topology.tensor is 2, and no layer shards a parameter: every tensor rank computes the same", said)
+        said = self.expect(0, "plan", "t.toml", "topology.tensor=2", 'model.layers[0].parallel="column"', "model.layers[0].out=8").err
+        self.assertNotIn("no layer shards", said)
+
+    def test_schedules_of_another_length(self):
+        def said(*options):
+            return self.expect(0, "run", "t.toml", "optimizer.schedule={" + ", ".join(options) + "}").err
+        self.assertIn("optimizer.schedule: the learning rate is 0 from step 10 of 40 on: nothing is learned there",
+                      said('type = "cosine"', "total_steps = 10"))
+        self.assertIn("the learning rate still rises at the last step, 40: the run ends before its warm-up", said('type = "cosine"', "warmup_steps = 100"))
+        for fits in (["total_steps = 40"], ["warmup_steps = 10"], []):
+            self.assertNotIn("the learning rate", said('type = "cosine"', *fits))
+        self.assertNotIn("the learning rate", said('type = "wsd"', "warmup_steps = 5"))
+
+    def test_counts_of_options(self):
+        for option, found in (("--ranks", "abc"), ("--ranks", "0"), ("--until", "1e3"), ("--until", "-1")):
+            self.fails(2, ["run", "t.toml", f"{option}={found}"], f"{option}: expected a whole number of 1 or more, found '{found}'")
+
+
 class Labels(Case):
     """Values that an op cannot take: no number comes out, and the message says where they come from."""
 
@@ -365,6 +391,11 @@ class Labels(Case):
         self.assertIn("1 of 3 steps was skipped: values were not finite", done.out)
         done = self.expect(0, "run", "e.toml", "run.steps=3", "topology.data=2")
         self.assertIn("field 'input' of its sample 1 is nan on rank 0: correct [data.train]", done.err)
+        # In an evaluation: it is told, and counts as one without a gain.
+        words = ["run", "e.toml", "data.train.limit=4", "evaluate.every=1", "data.eval={type = \"npy\", input = \"x.npy\"}"]
+        self.assertIn("the loss of step 1 is nan: fields of [data.eval] are not finite", self.expect(0, *words).err)
+        done = self.expect(0, *words, "evaluate.early_stop.metric=loss", "evaluate.early_stop.patience=2")
+        self.assertIn("stopped early: loss was not finite for 2 evaluations", done.out + done.err)
 
     def test_no_weight_at_all(self):
         self.experiment([(i / 8, i % 3, 0) for i in range(8)], '[guard]', 'nonfinite_limit = 3')

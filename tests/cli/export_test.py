@@ -164,6 +164,8 @@ class Export(RankCase):
         self.fails(2, ["export", "one", "one", "--yes"], "'one' exists; choose another name")
         self.assertFalse(list(self.folder.glob(".out*")))
         self.fails(2, ["export", "one", "x", "--rename", "model.linear*.bias=b"], "has a '*' on one side only")
+        self.fails(2, ["export", "one", "x", "--rename", "model.linaer1.*=a*"], "the rule 'model.linaer1.*=a*' matches no parameter of ",
+                   "names are whole, such as 'model.linear1.bias'")
         self.fails(2, ["export", "one", "x", "--rename", "model.linear2.bias=model.linear1.bias"],
                    "'model.linear1.bias' and 'model.linear2.bias' both become 'model.linear1.bias'")
         self.fails(2, ["export", "one", "no/folder/x.safetensors"], "no/folder")

@@ -108,6 +108,9 @@ class Generate(Case):
         self.write("prompts", '{"prompt": "abc", "adapter": 1}\n')
         self.fails(2, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
                    "prompts:1: expected a line of text, or {\"prompt\": \"...\"}, which may have")
+        self.write("prompts", 'abc\n{"prompt": "abc", "adaptor": "poems"}\n')
+        self.fails(2, ("generate", "by_sample.toml", "--tokenizer", "bytes", "--file", "prompts"),
+                   'prompts:2: unknown key "adaptor"; a line has "prompt" and may have an "adapter"')
 
     def test_records(self):
         out = self.expect(0, "generate", "stories.toml", "--ids", "1", "--max-tokens", "5", "--json")

@@ -53,11 +53,15 @@ class Sweep(Case):
             self.assertIn("2 trials of t.toml in runs/tiny-sweep-2\n", other.out)
             self.assertIn("runs/tiny-sweep holds another sweep", other.err)
             self.assertEqual(other.out.count(": step 40"), 2 * new)
-        text = self.expect(0, "sweep", "t.toml", RATES, "--dir", "s", "--metric", "eval/accuracy", "--maximize", "run.seed=3").out.splitlines()
+        # The metric itself says that larger values are better.
+        text = self.expect(0, "sweep", "t.toml", RATES, "--dir", "s", "--metric", "eval/accuracy", "run.seed=3").out.splitlines()
         self.assertEqual(text[0], "3 trials of t.toml in s")
         self.assertEqual(text[4].split(), ["trial", "optimizer.learning_rate", "eval/accuracy", "mean_loss", "step", "state"])
         accuracies = [float(line.split()[2]) for line in text[5:8]]
         self.assertEqual(accuracies, sorted(accuracies, reverse=True))
+        text = self.expect(0, "sweep", "t.toml", RATES, "--dir", "m", "--metric", "eval/accuracy", "--minimize", "run.seed=3").out.splitlines()
+        self.assertEqual([float(line.split()[2]) for line in text[5:8]], sorted(accuracies))
+        self.fails(2, ["sweep", "t.toml", RATES, "--minimize", "--maximize"], "--minimize")
         self.assertEqual(len(self.expect(0, "runs", "s").out.splitlines()), 4)
 
     def test_halving(self):

@@ -177,7 +177,7 @@ void add_board(CLI::App& app, Context& context) {
                    "runs of one screen or of the page, and of its curves; 0: all; default: what "
                    "the window has room for, else 20")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return show_board(context, *arguments); };
   });

@@ -63,7 +63,7 @@ void add_checkpoint_convert(CLI::App& checkpoint, Context& context) {
       verb->add_option("--shards", arguments->shards,
                        "files of parameters, and of states, at most; 1 if not given")
           ->type_name("N")
-          ->check(CLI::PositiveNumber);
+          ->check(whole_number(1));
   verb->add_option("--max-shard-size", arguments->max_shard_bytes,
                    "size of a file, for instance 5GB, instead of their number")
       ->type_name("SIZE")

@@ -462,7 +462,7 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
           "samples that the figures are of, at most; default: what has 64 MiB, from 100 to "
           "100000")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb->add_option("--tokenizer", a->tokenizer,
                    "as `plait data tokenize` takes it; default: the one that made the file, or "
                    "that the dataset names")

@@ -94,6 +94,11 @@ std::vector<TextPrompt> read_prompts(const std::string& path) {
       throw CliError(kUsage, "[generate] " + path + ":" + std::to_string(number) +
                                  ": expected a line of text, or {\"prompt\": \"...\"}, which may "
                                  "have an \"adapter\": \"NAME\"");
+    for (const auto& [key, value] : one.items())
+      if (key != "prompt" && key != "adapter")
+        throw CliError(kUsage, "[generate] " + path + ":" + std::to_string(number) +
+                                   ": unknown key " + Json(key).dump() +
+                                   "; a line has \"prompt\" and may have an \"adapter\"");
     prompts.push_back({one["prompt"].get<std::string>(), one.value("adapter", std::string())});
   }
   return prompts;

@@ -387,7 +387,7 @@ void add_run(CLI::App& app, Context& context) {
   verb->add_option("--until", arguments->until,
                    "stops after this step, with a checkpoint to resume from")
       ->type_name("STEP")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   add_ranks(*verb, arguments->ranks);
   verb->add_option("--grace", arguments->grace,
                    "seconds that ranks have to save and exit after a signal; default 60")

@@ -126,7 +126,7 @@ void add_runs(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   verb->add_option("--limit", arguments->limit, "runs to show; 0: all; default 20")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return runs(context, *arguments); };
   });

@@ -36,7 +36,7 @@ struct SweepArguments {
   std::string folder, metric;
   int jobs = 0;
   uint64_t random = 0, seed = 1;
-  bool halving = false, maximize = false;
+  bool halving = false, maximize = false, minimize = false;
 };
 
 struct Trial {
@@ -112,6 +112,7 @@ class Sweep {
   const SweepArguments& a_;
   SweepSpace space_;
   std::string folder_, metric_;
+  bool maximize_ = false;  // larger values of it are better
   std::optional<SweepLock> lock_;
   int64_t steps_ = 0;  // of --halving
   std::vector<Trial> trials_;
@@ -205,6 +206,12 @@ void Sweep::check_trials() {
   open_record();
 }
 
+bool is_better_high(const Json& plan, const std::string& metric) {
+  const std::string name = metric.starts_with("eval/") ? metric.substr(5) : metric;
+  const Json high = plan.at("metrics").value("higher_is_better", Json::array());
+  return std::find(high.begin(), high.end(), name) != high.end();
+}
+
 // The loss of the evaluation, or that of training where there is none.
 void Sweep::choose_metric(const Json& values, const Json& plan) {
   bool evaluates = false;
@@ -225,6 +232,7 @@ void Sweep::choose_metric(const Json& values, const Json& plan) {
                                (near.empty() ? "" : " (did you mean '" + near + "'?)") +
                                "; there are: " + joined(names, ", "));
   }
+  maximize_ = !a_.minimize && (a_.maximize || is_better_high(plan, metric_));
   if (is_there(evaluated) && metric_ != "loss" && !t_.json)
     t_.note("--metric " + metric_ + " is that of training; that of the evaluation is " + evaluated);
 }
@@ -256,9 +264,9 @@ bool are_rounds(const Json& rounds, size_t n_trials) {
 Json Sweep::record_of_sweep(const Json& values) const {
   Json trials = Json::array();
   for (const Trial& trial : trials_) trials.push_back(trial.overrides);
-  return {{"schema", 1},          {"file", a_.file.given},   {"words", space_.words},
-          {"metric", metric_},    {"maximize", a_.maximize}, {"halving", a_.halving},
-          {"experiment", values}, {"trials", trials},        {"rounds", Json::array()}};
+  return {{"schema", 1},          {"file", a_.file.given}, {"words", space_.words},
+          {"metric", metric_},    {"maximize", maximize_}, {"halving", a_.halving},
+          {"experiment", values}, {"trials", trials},      {"rounds", Json::array()}};
 }
 
 // Whether the file is that of this sweep; then sets the rounds that it has decided.
@@ -378,7 +386,7 @@ std::vector<size_t> Sweep::better_half(std::vector<size_t> trials, int64_t step)
                                             : ""));
   const auto key = [&](size_t i) {
     const double v =
-        by_metric ? (a_.maximize ? -trials_[i].value : trials_[i].value) : trials_[i].loss;
+        by_metric ? (maximize_ ? -trials_[i].value : trials_[i].value) : trials_[i].loss;
     return std::isnan(v) ? HUGE_VAL : v;
   };
   std::stable_sort(trials.begin(), trials.end(),
@@ -426,7 +434,7 @@ std::vector<size_t> Sweep::ranking() const {
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key = [&](size_t i) {
     const Trial& trial = trials_[i];
-    const double v = std::isnan(trial.value) ? HUGE_VAL : a_.maximize ? -trial.value : trial.value;
+    const double v = std::isnan(trial.value) ? HUGE_VAL : maximize_ ? -trial.value : trial.value;
     return std::make_tuple(trial.failed(), a_.halving ? -trial.run.step : 0, v);
   };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
@@ -527,18 +535,21 @@ void add_sweep(CLI::App& app, Context& context) {
                    "folder of the runs; default: NAME-sweep below run.out")
       ->type_name("DIR");
   verb->add_option("--metric", arguments->metric,
-                   "value to rank by, lowest first; default: eval/loss, without [data.eval] "
+                   "value to rank by, best first; default: eval/loss, without [data.eval] "
                    "mean_loss")
       ->type_name("NAME");
-  verb->add_flag("--maximize", arguments->maximize,
-                 "higher is better: ranks by --metric, highest first");
+  CLI::Option* maximize = verb->add_flag(
+      "--maximize", arguments->maximize,
+      "higher is better: ranks by --metric, highest first; default: as the metric says of itself");
+  verb->add_flag("--minimize", arguments->minimize, "lower is better: ranks lowest first")
+      ->excludes(maximize);
   verb->add_option("--jobs", arguments->jobs, "trials at a time; default: one per core")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   verb->add_option("--random", arguments->random,
                    "draws so many combinations; default: all of them")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb->add_option("--seed", arguments->seed, "of --random; default 1")->type_name("N");
   verb->add_flag("--halving", arguments->halving,
                  "successive halving: trains all for a part of the steps, the better half for "

@@ -2,6 +2,8 @@
 
 #include <plait/base.h>
 
+#include <cerrno>
+
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"
@@ -140,4 +142,43 @@ TEST_CASE("what is damaged, newer or not committed is listed with its reason") {
   const std::string text = error_of([&] { choose_checkpoint(files, "ckpt"); }, PLAIT_ERR_DATA);
   CHECK(text.find("step-0000000003: model.safetensors has 1 bytes") != std::string::npos);
   CHECK(text.find("step-0000000001") != std::string::npos);
+}
+
+namespace {
+
+// Refuses to open the manifests of some checkpoints.
+class Refusing : public MemoryFiles {
+ public:
+  std::string refused;
+  std::unique_ptr<plait::InputFile> open_input(const std::string& path,
+                                               uint64_t max_bytes) override {
+    check(path);
+    return MemoryFiles::open_input(path, max_bytes);
+  }
+  std::string read_all(const std::string& path, uint64_t max_bytes) override {
+    check(path);
+    return MemoryFiles::read_all(path, max_bytes);
+  }
+
+ private:
+  void check(const std::string& path) const {
+    if (path.find(refused) != path.npos && path.find("MANIFEST") != path.npos)
+      plait::fail_io("[files] open " + path, EACCES);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint that may not be read is not called damaged") {
+  Refusing files;
+  Lines lines;
+  save(files, lines, "ckpt", 1);
+  save(files, lines, "ckpt", 2);
+  files.refused = "step-0000000002";
+  CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000001");
+  files.refused = "step-";
+  const std::string text = error_of([&] { choose_checkpoint(files, "ckpt"); }, PLAIT_ERR_IO);
+  CHECK(text.find("no checkpoint in 'ckpt' can be read:") != std::string::npos);
+  CHECK(text.find("Permission denied") != std::string::npos);
+  CHECK(text.find("backup") == std::string::npos);
 }
