@@ -8,14 +8,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-
-#include "engine/base/clock.hpp"
+#include <utility>
 
 namespace plait::observe {
 
 namespace {
-
-constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 int columns_of_stderr() {
   winsize size = {};
@@ -46,10 +43,20 @@ ProgressConfig progress_config_for_stderr() {
   const char* term = std::getenv("TERM");
   if (term && std::strcmp(term, "dumb") == 0) config.terminal = false;
   const char* no_color = std::getenv("NO_COLOR");
-  config.color = config.terminal && (!no_color || !*no_color);
-  config.utf8 = locale_is_utf8();
+  config.style.color = config.terminal && (!no_color || !*no_color);
+  config.style.utf8 = locale_is_utf8();
   if (config.terminal) config.measure = columns_of_stderr;
   return config;
+}
+
+uint64_t ProgressConfig::every_ns() const {
+  return static_cast<uint64_t>((terminal ? terminal_every_s : plain_every_s) * 1e9);
+}
+
+TerminalStyle ProgressConfig::style_now() const {
+  TerminalStyle now = style;
+  if (measure) now.columns = measure();
+  return now;
 }
 
 std::function<void(std::string_view)> stderr_sink() { return write_to_stderr; }
@@ -67,55 +74,35 @@ void Progress::average(double loss) {
 }
 
 void Progress::update(const ProgressState& state) {
-  if (!config_.enabled) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (finished_) return;
+  if (!config_.enabled || finished_) return;
   if (state.step != state_.step || !have_state_) average(state.loss);
   state_ = state;
   state_.average_loss = weight_ > 1 ? weighted_ / weight_ : 0;
-  const uint64_t now = monotonic_ns();
-  if (!have_state_) {
-    have_state_ = true;
-    // The plain form waits for one interval before its first line; the bar appears immediately.
-    if (!config_.terminal) last_draw_ = now;
-  }
-  const double every = config_.terminal ? config_.terminal_every_s : config_.plain_every_s;
-  if (last_draw_ != 0 && static_cast<double>(now - last_draw_) * 1e-9 < every) return;
-  last_draw_ = now;
+  const uint64_t now = config_.clock();
+  // The plain form waits for one interval before its first line; the bar appears immediately.
+  if (!std::exchange(have_state_, true) && !config_.terminal) due_ = now + config_.every_ns();
+  if (now < due_) return;
+  due_ = now + config_.every_ns();
   draw();
 }
 
 void Progress::draw() {
+  line_.clear();
   if (config_.terminal) {
-    const int columns = config_.measure ? config_.measure() : config_.columns;
-    ProgressLine line = terminal_line(state_, columns, config_.utf8);
-    if (config_.color && !line.bar.empty()) line.bar = "\x1b[32m" + line.bar + "\x1b[0m";
-    sink_(std::string(kEraseLine) + line.text());
-    shown_ = true;
+    line_.add(kEraseLine);
+    add_terminal_line(line_, state_, config_.style_now());
   } else {
-    sink_(plain_line(state_) + "\n");
+    add_plain_line(line_, state_);
+    line_.add("\n");
   }
+  sink_(line_.text());
   drawn_step_ = state_.step;
 }
 
-void Progress::line(std::string_view text) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::string out;
-  if (shown_) out += kEraseLine;
-  out += text;
-  out += '\n';
-  sink_(out);
-  if (shown_ && !finished_) draw();
-}
-
 void Progress::finish() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (finished_) return;
-  finished_ = true;
-  if (!config_.enabled || !have_state_) return;
+  if (std::exchange(finished_, true) || !config_.enabled || !have_state_) return;
   if (config_.terminal || drawn_step_ != state_.step) draw();
-  if (shown_) sink_("\n");
-  shown_ = false;
+  if (config_.terminal) sink_("\n");
 }
 
 }  // namespace plait::observe

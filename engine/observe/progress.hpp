@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string_view>
 
+#include "engine/base/clock.hpp"
 #include "engine/observe/progress_line.hpp"
 
 namespace plait::observe {
@@ -13,11 +13,13 @@ namespace plait::observe {
 struct ProgressConfig {
   bool enabled = true;
   bool terminal = false;  // redraw the line
-  bool color = false;
-  bool utf8 = false;
-  int columns = 80;
-  int (*measure)() = nullptr;  // the columns now, asked before each line; null: `columns`
+  TerminalStyle style = {};
+  int (*measure)() = nullptr;  // the columns now, asked before each line; null: `style.columns`
   double terminal_every_s = 0.1, plain_every_s = 10;
+  uint64_t (*clock)() = monotonic_ns;  // in nanoseconds
+
+  uint64_t every_ns() const;        // between two lines
+  TerminalStyle style_now() const;  // with the columns of now
 };
 
 // Settings for standard error: a bar on a terminal, as wide as its window, with colour unless
@@ -27,7 +29,7 @@ ProgressConfig progress_config_for_stderr();
 // Writes to standard error.
 std::function<void(std::string_view)> stderr_sink();
 
-// Thread-safe: shared by the log and the training loop.
+// One thread. Lines are written in a buffer of its own: a step that draws one allocates nothing.
 class Progress {
  public:
   using Sink = std::function<void(std::string_view)>;
@@ -38,8 +40,6 @@ class Progress {
 
   // Cheap when it is too early to redraw.
   void update(const ProgressState& state);
-  // Prints a line of the log above the bar. Without newline.
-  void line(std::string_view text);
   // Draws the last state and leaves the bar on the screen.
   void finish();
 
@@ -48,12 +48,12 @@ class Progress {
   void average(double loss);
   ProgressConfig config_;
   Sink sink_;
-  std::mutex mutex_;
+  LineText line_;
   ProgressState state_;
   double weighted_ = 0, weight_ = 0;  // of the losses so far
-  uint64_t last_draw_ = 0;
+  uint64_t due_ = 0;                  // when to draw again, of the clock
   int64_t drawn_step_ = -1;
-  bool have_state_ = false, shown_ = false, finished_ = false;
+  bool have_state_ = false, finished_ = false;
 };
 
 }  // namespace plait::observe

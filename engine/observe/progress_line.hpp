@@ -1,10 +1,15 @@
-// The text of a progress bar for a state of training.
+// The text of a progress bar for a state of training. It is added to a line, without allocation.
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
+
+#include "engine/observe/line_text.hpp"
 
 namespace plait::observe {
+
+// What a terminal is told before a line that replaces the one on the screen.
+inline constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 struct ProgressState {
   int64_t step = 0, steps = 0;  // steps 0: unknown
@@ -20,20 +25,20 @@ struct ProgressState {
   int64_t first_step = 0;  // step at which this process began: the estimate uses only its own pace
 };
 
-// A line of a terminal; `bar` may be empty.
-struct ProgressLine {
-  std::string before, bar, after;
-  std::string text() const { return before + bar + after; }
+// How a terminal shows a line.
+struct TerminalStyle {
+  int columns = 80;
+  bool utf8 = false;   // the bar in blocks of an eighth of a column
+  bool color = false;  // of the bar of the training
 };
 
-// " 50 %  [#####-----]  500/1000  loss  0.2311  32.1k samples/s  0:10  ETA 0:10", in blocks of an
-// eighth of a column with utf8. Values keep their widths, so the bar does. Where columns are few,
-// values are left out, whole: step, loss and ETA last. Three columns stay free: a full line would
-// wrap, and ^C comes behind it.
-ProgressLine terminal_line(const ProgressState& state, int columns, bool utf8);
+// " 50 %  [#####-----]  500/1000  loss  0.2311  32.1k samples/s  0:10  ETA 0:10". Values keep
+// their widths, so the bar does. Where columns are few, values are left out, whole: step, loss and
+// ETA last. Three columns stay free: a full line would wrap, and ^C comes behind it.
+void add_terminal_line(LineText& to, const ProgressState& state, const TerminalStyle& style);
 
 // "step 500/1000  loss 0.2311  lr 0.01  32.1k samples/s  ETA 0:10".
-std::string plain_line(const ProgressState& state);
+void add_plain_line(LineText& to, const ProgressState& state);
 
 // Work in parts of equal size, such as the batches of an evaluation.
 struct WorkState {
@@ -43,9 +48,10 @@ struct WorkState {
 
 // "evaluating  45 %  [####------]  45/100 batches  0:04  ETA 0:05", without the bar where there are
 // too few columns, and cut off to them; three stay free.
-std::string work_line(const std::string& what, const char* parts, const WorkState& state,
-                      int columns, bool utf8);
+void add_work_line(LineText& to, std::string_view what, const char* parts, const WorkState& state,
+                   const TerminalStyle& style);
 // The same without a bar: "evaluating 45/100 batches  0:04  ETA 0:05".
-std::string plain_work_line(const std::string& what, const char* parts, const WorkState& state);
+void add_plain_work_line(LineText& to, std::string_view what, const char* parts,
+                         const WorkState& state);
 
 }  // namespace plait::observe

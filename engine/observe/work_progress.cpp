@@ -1,15 +1,6 @@
 #include "engine/observe/work_progress.hpp"
 
-#include "engine/base/clock.hpp"
-
 namespace plait::observe {
-namespace {
-
-constexpr char kEraseLine[] = "\r\x1b[K";
-
-uint64_t nanoseconds(double seconds) { return static_cast<uint64_t>(seconds * 1e9); }
-
-}  // namespace
 
 WorkProgress::WorkProgress(ProgressConfig config, Progress::Sink sink, std::string what,
                            const char* parts, int64_t all, double after_s)
@@ -18,8 +9,8 @@ WorkProgress::WorkProgress(ProgressConfig config, Progress::Sink sink, std::stri
       what_(std::move(what)),
       parts_(parts),
       all_(all),
-      began_(monotonic_ns()),
-      due_(began_ + nanoseconds(config.terminal ? after_s : config.plain_every_s)) {}
+      began_(config.clock()),
+      due_(began_ + (config.terminal ? static_cast<uint64_t>(after_s * 1e9) : config.every_ns())) {}
 
 WorkProgress::WorkProgress(ProgressConfig config, std::string what, const char* parts, int64_t all)
     : WorkProgress(config, stderr_sink(), std::move(what), parts, all) {}
@@ -30,14 +21,20 @@ WorkProgress::~WorkProgress() {
 
 void WorkProgress::update(int64_t done) {
   if (!config_.enabled) return;
-  const uint64_t now = monotonic_ns();
+  const uint64_t now = config_.clock();
   if (now < due_) return;
-  due_ = now + nanoseconds(config_.terminal ? config_.terminal_every_s : config_.plain_every_s);
+  due_ = now + config_.every_ns();
   const WorkState state{done, all_, static_cast<double>(now - began_) * 1e-9};
-  if (!config_.terminal) return sink_(plain_work_line(what_, parts_, state) + "\n");
-  const int columns = config_.measure ? config_.measure() : config_.columns;
-  sink_(kEraseLine + work_line(what_, parts_, state, columns, config_.utf8));
-  shown_ = true;
+  LineText line;
+  if (config_.terminal) {
+    line.add(kEraseLine);
+    add_work_line(line, what_, parts_, state, config_.style_now());
+    shown_ = true;
+  } else {
+    add_plain_work_line(line, what_, parts_, state);
+    line.add("\n");
+  }
+  sink_(line.text());
 }
 
 }  // namespace plait::observe

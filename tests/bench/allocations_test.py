@@ -77,6 +77,11 @@ class Allocations(unittest.TestCase):
     def test_a_run_that_writes_its_files(self):
         self.check("--mode", "files")
 
+    def test_the_bar_on_a_terminal(self):
+        """The program sees to it that the bar is redrawn in steps that count."""
+        self.check("--mode", "observed")
+        self.check("--mode", "observed", "run.log_every=7")
+
     def test_micro_batches(self):
         self.check("batch.micro=4")
 

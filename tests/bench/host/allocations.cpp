@@ -1,16 +1,19 @@
 // Counts the allocations of all steps after the first, in all threads: malloc and its family
 // (operator new uses them) and mmap, which this program defines in front of glibc's. Runs with
-// files (--mode files: metrics are written, through plait_session_run; --mode observed: with the bar
-// on a terminal besides) or without (a loop of plait_session_step), or generates (--mode tokens).
-// Prints one JSON line; the first callers go to stderr.
+// files (--mode files: through plait_session_run, metrics are written; --mode observed: the bar is
+// drawn on a terminal, too, in some of these steps) or without (a loop of
+// plait_session_step), or generates (--mode tokens). Prints one JSON line; the first callers go to
+// stderr.
 #include <execinfo.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include <plait/generate.hpp>
 
@@ -90,21 +93,33 @@ struct Watch {
   }
 };
 
+// The steps in which the bar is redrawn for certain: so many times the host waits for longer than
+// the bar does between two lines.
+constexpr int kRedrawn = 3;
+constexpr std::chrono::milliseconds kWait{120};
+
 void with_files(const plait::Plan& plan, int steps, Watch& watch, bool bar) {
   char folder[] = "/tmp/plait_bench_XXXXXX";
   if (!mkdtemp(folder)) throw std::runtime_error("[bench] no folder can be made in /tmp");
   {
     std::optional<bench::PseudoTerminal> terminal;
-    if (bar) terminal.emplace(STDERR_FILENO);
+    if (bar) {
+      setenv("TERM", "xterm", 1);  // a "dumb" one has no bar
+      terminal.emplace(STDERR_FILENO);
+    }
     plait::SessionSettings settings;
     settings.run_dir = std::string(folder) + "/run";
     settings.progress = bar;
     settings.on_step = [&](const plait_step_result& r) {
       if (r.step == 1) watch.arm();
       if (r.step == steps) watch.disarm();
+      if (bar && r.step < steps && r.step <= kRedrawn) std::this_thread::sleep_for(kWait);
       return false;
     };
     plait::Session(plan, std::move(settings)).run();
+    const int drawn = bar ? terminal->end() : 0;
+    if (bar && drawn < 2 + std::min(kRedrawn, steps - 1))  // also at the first step and the end
+      throw std::runtime_error("[bench] the bar was drawn " + std::to_string(drawn) + " times");
   }
   std::filesystem::remove_all(folder);
 }

@@ -23,6 +23,33 @@ ProgressState state(int64_t step) {
           .first_step = 0};
 }
 
+std::string plain_line(const ProgressState& s) {
+  LineText line;
+  add_plain_line(line, s);
+  return std::string(line.text());
+}
+
+std::string terminal_line(const ProgressState& s, const TerminalStyle& style) {
+  LineText line;
+  add_terminal_line(line, s, style);
+  return std::string(line.text());
+}
+
+std::string work_line(const WorkState& s, int columns, std::string_view what = "evaluating") {
+  LineText line;
+  add_work_line(line, what, "batches", s, {.columns = columns});
+  return std::string(line.text());
+}
+
+// What time it is, in nanoseconds.
+uint64_t now = 0;
+constexpr uint64_t kSecond = 1'000'000'000;
+
+// A line at each update.
+ProgressConfig on_terminal() {
+  return {.terminal = true, .terminal_every_s = 0, .clock = [] { return now; }};
+}
+
 }  // namespace
 
 TEST_CASE("values that are not finite have no sign but that of infinity") {
@@ -78,17 +105,16 @@ size_t columns_of(const std::string& text) {
 TEST_CASE("a line of a terminal: fields go whole where columns are few, ETA last") {
   ProgressState s = state(450);
   s.elapsed_s = 9;
-  CHECK(terminal_line(s, 90, false).text() ==
+  CHECK(terminal_line(s, {90}) ==
         " 45 %  [########----------]   450/1000  loss  0.2311  32.1k samples/s   0:09  ETA  0:11");
-  CHECK(terminal_line(s, 80, false).text() ==
+  CHECK(terminal_line(s, {80}) ==
         " 45 %  [######---------]   450/1000  loss  0.2311  32.1k samples/s  ETA  0:11");
-  CHECK(terminal_line(s, 60, false).text() ==
-        " 45 %  [#####-------]   450/1000  loss  0.2311  ETA  0:11");
+  CHECK(terminal_line(s, {60}) == " 45 %  [#####-------]   450/1000  loss  0.2311  ETA  0:11");
   // The share tells how many steps there are.
-  CHECK(terminal_line(s, 40, false).text() == " 45 %   450  loss  0.2311  ETA  0:11");
-  CHECK(terminal_line(s, 38, false).text() == " 450/1000  loss  0.2311  ETA  0:11");
-  CHECK(terminal_line(s, 20, false).text() == "ETA  0:11");
-  CHECK(terminal_line(s, 5, false).text() == "ETA  ");
+  CHECK(terminal_line(s, {40}) == " 45 %   450  loss  0.2311  ETA  0:11");
+  CHECK(terminal_line(s, {38}) == " 450/1000  loss  0.2311  ETA  0:11");
+  CHECK(terminal_line(s, {20}) == "ETA  0:11");
+  CHECK(terminal_line(s, {5}) == "ETA  ");
   for (int columns = 12; columns < 250; ++columns)
     for (const bool utf8 : {false, true}) {
       s.average_loss = 0.25;
@@ -96,15 +122,15 @@ TEST_CASE("a line of a terminal: fields go whole where columns are few, ETA last
       s.mfu = 0.41;
       s.evaluated_samples = 10;
       s.evaluation_loss = 0.3;
-      const std::string text = terminal_line(s, columns, utf8).text();
+      const std::string text = terminal_line(s, {columns, utf8});
       CHECK(columns_of(text) <= static_cast<size_t>(columns - 3));
       CHECK(text.find("ETA") != std::string::npos);
     }
-  CHECK(terminal_line(s, 200, false).text() ==
+  CHECK(terminal_line(s, {200}) ==
         " 45 %  [#############-----------------]   450/1000  epoch 3.1  loss  0.2311  average    "
         "0.25  eval     0.3  lr     0.01  32.1k samples/s  mfu  41 %   0:09  ETA  0:11");
   s.steps = 0;
-  CHECK(terminal_line(s, 50, false).text() == "step 450  loss  0.2311  32.1k samples/s");
+  CHECK(terminal_line(s, {50}) == "step 450  loss  0.2311  32.1k samples/s");
 }
 
 TEST_CASE("a bar keeps its width while values change, and fills by eighths of a column") {
@@ -112,7 +138,9 @@ TEST_CASE("a bar keeps its width while values change, and fills by eighths of a 
     ProgressState s = state(step);
     s.loss = loss;
     s.elapsed_s = elapsed;
-    return terminal_line(s, 80, true).bar;
+    const std::string line = terminal_line(s, {80, true, true}), color = "\x1b[32m";
+    const size_t begin = line.find(color) + color.size();
+    return line.substr(begin, line.find("\x1b[0m") - begin);
   };
   for (int64_t step = 1; step <= 1000; ++step)
     CHECK(columns_of(bar_of(step, step % 2 ? 0.00977 : 12.3, static_cast<double>(step))) == 17);
@@ -130,9 +158,9 @@ int columns_now = 80;
 
 TEST_CASE("a bar follows the width of its window, and shows the average of the last losses") {
   std::vector<std::string> out;
-  Progress progress(
-      {.terminal = true, .measure = [] { return columns_now; }, .terminal_every_s = 0},
-      [&out](std::string_view text) { out.emplace_back(text); });
+  ProgressConfig config = on_terminal();
+  config.measure = [] { return columns_now; };
+  Progress progress(config, [&out](std::string_view text) { out.emplace_back(text); });
   columns_now = 100;
   ProgressState s = state(1);
   s.loss = 1;
@@ -151,114 +179,147 @@ TEST_CASE("a bar follows the width of its window, and shows the average of the l
   CHECK(out.back() == "\r\x1b[K  0 %     3  loss       3  ETA 55:23");
 }
 
-TEST_CASE("on a terminal updates are rare, and log lines go above the bar") {
+TEST_CASE("on a terminal the line is redrawn ten times a second, and stays at the end") {
   std::vector<std::string> out;
   {
-    Progress progress({.terminal = true, .columns = 80, .terminal_every_s = 3600},
-                      [&out](std::string_view text) { out.emplace_back(text); });
-    progress.line("before");
+    ProgressConfig config;
+    config.terminal = true;
+    config.clock = [] { return now; };
+    now = 5;
+    Progress progress(config, [&out](std::string_view text) { out.emplace_back(text); });
+    progress.update(state(1));
     REQUIRE(out.size() == 1);
-    CHECK(out[0] == "before\n");
-    for (int i = 1; i <= 1000; ++i) progress.update(state(i));
+    CHECK(out[0].starts_with("\r\x1b[K  0 %  ["));
+    CHECK(out[0].find("   1/1000") != std::string::npos);
+    now += kSecond / 10 - 1;
+    progress.update(state(2));
+    CHECK(out.size() == 1);
+    now += 1;
+    progress.update(state(3));
     REQUIRE(out.size() == 2);
-    CHECK(out[1].find("\r\x1b[K  0 %  [") == 0);
-    CHECK(out[1].find("   1/1000") != std::string::npos);
-    progress.line("saved");
-    REQUIRE(out.size() == 4);
-    CHECK(out[2] == "\r\x1b[Ksaved\n");
-    CHECK(out[3].find("1000/1000") != std::string::npos);
+    CHECK(out[1].find("   3/1000") != std::string::npos);
+    progress.update(state(1000));
+    CHECK(out.size() == 2);
   }
-  CHECK(out.back() == "\n");
-  CHECK(out[out.size() - 2].find("1000/1000") != std::string::npos);
+  REQUIRE(out.size() == 4);
+  CHECK(out[2].find("1000/1000") != std::string::npos);
+  CHECK(out[3] == "\n");
 }
 
 TEST_CASE("elsewhere there are plain lines, without control characters") {
   std::vector<std::string> out;
+  const auto keep = [&out](std::string_view text) { out.emplace_back(text); };
+  ProgressConfig config;
+  config.clock = [] { return now; };
   {
-    Progress progress({.terminal = false, .plain_every_s = 0},
-                      [&out](std::string_view text) { out.emplace_back(text); });
+    Progress progress(config, keep);
     progress.update(state(1));
+    now += 10 * kSecond - 1;
     progress.update(state(2));
-    progress.line("note");
+    CHECK(out.empty());
+    now += 1;
+    progress.update(state(3));
+    REQUIRE(out.size() == 1);
+    now += 10 * kSecond;
+    progress.update(state(4));
   }
-  REQUIRE(out.size() == 3);
-  CHECK(out[0].find("step 1/1000") == 0);
-  CHECK(out[2] == "note\n");
-  for (const std::string& text : out) CHECK(text.find('\x1b') == std::string::npos);
+  REQUIRE(out.size() == 2);  // at the end only what was not told yet
+  CHECK(out[0].starts_with("step 3/1000  loss"));
+  CHECK(out[1].starts_with("step 4/1000  loss"));
+  for (const std::string& text : out) {
+    CHECK(text.ends_with("\n"));
+    CHECK(text.find('\x1b') == std::string::npos);
+  }
 
   out.clear();
   {
-    Progress progress({.terminal = false, .plain_every_s = 3600},
-                      [&out](std::string_view text) { out.emplace_back(text); });
+    Progress progress(config, keep);
     for (int i = 1; i <= 5; ++i) progress.update(state(i));
   }
   REQUIRE(out.size() == 1);  // only the last state, at the end
-  CHECK(out[0].find("step 5/1000") == 0);
+  CHECK(out[0].starts_with("step 5/1000"));
 }
 
 TEST_CASE("colour is there only when asked for, and disabled means silent") {
-  std::string out;
-  {
-    Progress({.terminal = true, .color = true}, [&out](std::string_view t) {
-      out += t;
-    }).update(state(1));
-  }
-  CHECK(out.find("\x1b[32m") != std::string::npos);
-  out.clear();
-  {
-    Progress({.terminal = true}, [&out](std::string_view t) { out += t; }).update(state(1));
-  }
-  CHECK(out.find("\x1b[32m") == std::string::npos);
-  out.clear();
-  {
-    Progress({.enabled = false, .terminal = true}, [&out](std::string_view t) {
-      out += t;
-    }).update(state(1));
-  }
-  CHECK(out.empty());
+  const auto said = [](const ProgressConfig& config) {
+    std::string out;
+    Progress(config, [&out](std::string_view text) { out += text; }).update(state(1));
+    return out;
+  };
+  ProgressConfig config = on_terminal();
+  CHECK(said(config).find("\x1b[32m") == std::string::npos);
+  config.style.color = true;
+  CHECK(said(config).find("\x1b[32m[") != std::string::npos);
+  CHECK(said(config).find("]\x1b[0m") != std::string::npos);
+  config.enabled = false;
+  CHECK(said(config).empty());
+}
+
+TEST_CASE("after its end a bar is not drawn any more") {
+  int n = 0;
+  Progress progress(on_terminal(), [&n](std::string_view) { ++n; });
+  progress.finish();
+  progress.update(state(1));
+  CHECK(n == 0);
 }
 
 TEST_CASE("a line of work: its share, count, time and estimate, in the columns that there are") {
   const WorkState s{45, 100, 4};
-  CHECK(work_line("evaluating", "batches", s, 120, false) ==
+  CHECK(work_line(s, 120) ==
         "evaluating  45 %  [#############-----------------]  45/100 batches  0:04  ETA 0:05");
-  CHECK(work_line("evaluating", "batches", s, 60, false) ==
-        "evaluating  45 %  45/100 batches  0:04  ETA 0:05");
-  CHECK(work_line("evaluating", "batches", s, 15, false) == "evaluating  ");
-  CHECK(work_line("evaluating", "batches", s, 0, false).empty());
-  CHECK(plain_work_line("evaluating", "batches", s) == "evaluating 45/100 batches  0:04  ETA 0:05");
-  CHECK(plain_work_line("evaluating", "batches", {0, 100, 4}) ==
-        "evaluating 0/100 batches  0:04  ETA ?");
-  CHECK(work_line("x", "batches", {0, 0, 1}, 40, false).starts_with("x  100 %"));
+  CHECK(work_line(s, 60) == "evaluating  45 %  45/100 batches  0:04  ETA 0:05");
+  CHECK(work_line(s, 15) == "evaluating  ");
+  CHECK(work_line(s, 0).empty());
+  CHECK(work_line({0, 0, 1}, 40, "x").starts_with("x  100 %"));
+  const auto plain = [](const WorkState& of) {
+    LineText line;
+    add_plain_work_line(line, "evaluating", "batches", of);
+    return std::string(line.text());
+  };
+  CHECK(plain(s) == "evaluating 45/100 batches  0:04  ETA 0:05");
+  CHECK(plain({0, 100, 4}) == "evaluating 0/100 batches  0:04  ETA ?");
 }
 
 TEST_CASE("work is told of when it takes long, and its line is erased") {
   std::vector<std::string> said;
   const auto keep = [&](std::string_view text) { said.emplace_back(text); };
   ProgressConfig config;
+  config.clock = [] { return now; };
   config.terminal = true;
-  config.terminal_every_s = 0;
   {
-    WorkProgress soon(config, keep, "evaluating", "batches", 4, 0);
-    soon.update(1);
-    soon.update(2);
+    WorkProgress work(config, keep, "evaluating", "batches", 4);
+    now += kSecond - 1;
+    work.update(1);
+    CHECK(said.empty());
+    now += 1;
+    work.update(1);
+    work.update(2);  // less than 0.1 s later
+    now += kSecond / 10;
+    work.update(2);
   }
   REQUIRE(said.size() == 3);
   CHECK(said[0].starts_with("\r\x1b[Kevaluating  25 %"));
+  CHECK(said[0].ends_with("1/4 batches  0:01  ETA 0:03"));
   CHECK(said[1].starts_with("\r\x1b[Kevaluating  50 %"));
   CHECK(said[2] == "\r\x1b[K");
 
   said.clear();
-  { WorkProgress(config, keep, "evaluating", "batches", 4, 1000).update(1); }
   config.terminal = false;  // waits for one interval
-  { WorkProgress(config, keep, "evaluating", "batches", 4, 0).update(1); }
-  CHECK(said.empty());
-  config.plain_every_s = 0;
-  { WorkProgress(config, keep, "evaluating", "batches", 4).update(1); }
+  {
+    WorkProgress work(config, keep, "evaluating", "batches", 4);
+    now += 10 * kSecond - 1;
+    work.update(1);
+    CHECK(said.empty());
+    now += 1;
+    work.update(1);
+  }
   REQUIRE(said.size() == 1);
-  CHECK(said[0].starts_with("evaluating 1/4 batches  0:00  ETA "));
-  CHECK(said[0].ends_with("\n"));
+  CHECK(said[0] == "evaluating 1/4 batches  0:10  ETA 0:30\n");
   config.enabled = false;
-  { WorkProgress(config, keep, "evaluating", "batches", 4, 0).update(1); }
+  {
+    WorkProgress work(config, keep, "evaluating", "batches", 4);
+    now += 100 * kSecond;
+    work.update(1);
+  }
   CHECK(said.size() == 1);
 }
