@@ -1,7 +1,6 @@
 """What commands tell on a terminal while they take long: a line that is redrawn, and erased at the end."""
 
 import fcntl
-import json
 import os
 import struct
 import subprocess
@@ -53,13 +52,13 @@ class Progress(Case):
         self.assertIn(ERASE + "reading and planning  0:01", said)
 
     def test_evaluation(self):
-        """One that takes some seconds here, sample by sample."""
+        """Sample by sample, of so many that it takes more than a second here: only then there is a line."""
         self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")
-        words = ["eval", "r", "batch.eval=1"]
-        samples = 2000
-        seconds = self.expect(0, *words, f"data.eval.samples={samples}", "--json").records[0]["seconds"]
-        many = f"data.eval.samples={min(int(samples * 5 / seconds), 3000000)}"
-        said = self.on_stderr(*words, many)
+        words, samples, said = ["eval", "r", "batch.eval=1"], 50000, ""
+        while "evaluating" not in said and samples < 10000000:
+            samples *= 3
+            said = self.on_stderr(*words, f"data.eval.samples={samples}")
+        many = f"data.eval.samples={samples}"
         self.assertRegex(said, r"\r\x1b\[Kevaluating \[data\.eval\]  \d+ %  .* \d+/\d+ batches  \d+:\d\d  ETA \d+:\d\d")
         self.assertTrue(said.rstrip().endswith(ERASE.rstrip()) or ERASE in said[said.rindex("evaluating"):], said[-200:])
         self.assertNotIn("evaluating", self.on_stderr(*words, many, "-q"))
