@@ -12,6 +12,7 @@
 #include <ctime>
 #include <filesystem>
 #include <future>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
@@ -36,15 +37,52 @@ Json read_json(const std::string& path) {
   return json;
 }
 
-// The same without what lies in lists and objects, which is most of an env.json.
-Json read_flat_json(const std::string& path) {
-  const auto keep = [](int depth, Json::parse_event_t event, Json&) {
-    return depth == 0 || (event != Json::parse_event_t::object_start &&
-                          event != Json::parse_event_t::array_start);
-  };
-  Json json = Json::parse(read_small_file(path), keep, false);
-  if (!json.is_object()) json = Json::object();
-  return json;
+// Takes members of an object, until it has all: parsing ends there.
+class Members : public nlohmann::json_sax<Json> {
+ public:
+  explicit Members(std::initializer_list<std::string_view> names) : names_(names) {}
+  Json taken = Json::object();
+
+  bool null() override { return true; }
+  bool boolean(bool v) override { return take(v); }
+  bool number_integer(int64_t v) override { return take(v); }
+  bool number_unsigned(uint64_t v) override { return take(v); }
+  bool number_float(double v, const std::string&) override { return take(v); }
+  bool string(std::string& v) override { return take(v); }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(size_t) override { return begin(); }
+  bool start_array(size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(std::string& name) override {
+    if (depth_ == 1) name_ = name;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
+
+ private:
+  bool begin() { return ++depth_, true; }
+  bool end() { return --depth_, true; }
+  template <class T>
+  bool take(const T& value) {
+    if (depth_ != 1 || std::find(names_.begin(), names_.end(), name_) == names_.end()) return true;
+    taken[name_] = value;
+    return taken.size() < names_.size();
+  }
+
+  const std::vector<std::string_view> names_;
+  std::string name_;
+  int depth_ = 0;
+};
+
+// These members of an object, of those that are neither lists nor objects: what a list shows of an
+// env.json stands in its beginning, and to parse the rest would be most of the time. What a damaged
+// file has before the damage counts.
+Json read_members(const std::string& path, std::initializer_list<std::string_view> names) {
+  Members members(names);
+  const std::string text = read_small_file(path);
+  Json::sax_parse(text.data(), text.data() + text.size(), &members);
+  return std::move(members.taken);
 }
 
 // Members of an expected type, else what a RunRecord begins with.
@@ -109,38 +147,51 @@ std::vector<std::pair<std::string, double>> values_of(const Json& line, const st
   return all;
 }
 
-// Of the lines of metrics.ndjson, in their order, those that decide what write_to() sets: events,
-// the newest step, and the first of the steps that its rate is over. To parse all of them would be most
-// of the time that a list of many runs takes.
+// The event that a line of metrics.ndjson tells of, without parsing all of it; "": a step's line.
+std::string_view event_of(std::string_view line) {
+  constexpr std::string_view kKey = "\"event\"", kBlanks = " \t";
+  for (size_t at = 0; (at = line.find(kKey, at)) != line.npos;) {
+    at = line.find_first_not_of(kBlanks, at + kKey.size());
+    if (at == line.npos || line[at] != ':') continue;  // a value
+    const size_t begin = line.find('"', at), end = line.find('"', begin + 1);
+    const bool named = begin != line.npos && end != line.npos && end > begin + 1;
+    return named ? line.substr(begin + 1, end - begin - 1) : "?";
+  }
+  return "";
+}
+
+// Of the lines of metrics.ndjson, in their order, those that decide what write_to() sets: resumes,
+// the newest evaluation, the newest step, and the first of the steps that its rate is over. To
+// parse all of them would be most of the time that a list of many runs takes.
 class NeededLines {
  public:
   // Always true: a line that is not whole has no effect.
   bool line(std::string_view text) {
-    if (text.find("\"event\"") == text.npos) {
+    const std::string_view event = event_of(text);
+    if (event.empty()) {
       steps_.emplace_back(text);
       if (steps_.size() > kRecent) steps_.pop_front();
-      return true;
-    }
-    // Of the steps before it only the newest counts.
-    if (!steps_.empty() && text.find("\"resume\"") != text.npos) {
-      others_.push_back(std::move(steps_.back()));
+    } else if (event == "evaluate") {
+      evaluations_.emplace_back(text);
+    } else if (event == "resume") {
+      // Of the steps before it only the newest counts.
+      if (!steps_.empty()) others_.push_back(std::move(steps_.back()));
       steps_.clear();
+      others_.emplace_back(text);
     }
-    has_evaluation_ = has_evaluation_ || text.find("\"evaluate\"") != text.npos;
-    others_.emplace_back(text);
     return true;
   }
-  bool has_evaluation() const { return has_evaluation_; }
+  bool has_evaluation() const { return !evaluations_.empty(); }
   void add_to(NewestValues& values) {
+    while (!evaluations_.empty() && !values.line(evaluations_.back())) evaluations_.pop_back();
     for (const std::string& one : others_) values.line(one);
     while (!steps_.empty() && !values.line(steps_.front())) steps_.pop_front();
     while (steps_.size() > 1 && !values.line(steps_.back())) steps_.pop_back();
   }
 
  private:
-  std::vector<std::string> others_;
+  std::vector<std::string> evaluations_, others_;
   std::deque<std::string> steps_;
-  bool has_evaluation_ = false;
 };
 
 }  // namespace
@@ -167,7 +218,8 @@ RunRecord read_run(const std::string& path) {
   get(status, "message", run.message);
   get(status, "checkpoint", run.checkpoint);
   get(status, "time", run.updated);
-  const Json environment = read_flat_json(newest_environment(path));
+  const Json environment =
+      read_members(newest_environment(path), {"time", "host", "process", "device", "command"});
   get(environment, "time", run.started);
   get(environment, "host", run.host);
   get(environment, "process", run.process);

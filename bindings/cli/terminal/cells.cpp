@@ -65,13 +65,21 @@ int sum(const std::vector<Letter>& letters) {
   return columns;
 }
 
+// Most cells are plain ASCII: each byte is a letter of one column.
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
+}
+
 }  // namespace
 
-int columns_of(std::string_view text, bool utf8) { return sum(letters_of(text, utf8)); }
+int columns_of(std::string_view text, bool utf8) {
+  return is_plain(text) ? static_cast<int>(text.size()) : sum(letters_of(text, utf8));
+}
 
 std::string cell(std::string_view text, int columns, bool utf8, Cut cut) {
-  std::vector<Letter> letters = letters_of(text, utf8);
   if (columns <= 0) return "";
+  if (static_cast<int>(text.size()) <= columns && is_plain(text)) return std::string(text);
+  std::vector<Letter> letters = letters_of(text, utf8);
   int used = sum(letters);
   const bool cuts = used > columns;
   const std::string mark = utf8 ? "…" : "~";

@@ -98,10 +98,12 @@ int runs(Context& context, const RunsArguments& arguments) {
     if (found.size() > most) found.resize(most);
   }
   Terminal& t = context.terminal;
-  Json record = {{"schema", 1}, {"count", all}, {"runs", Json::array()}};
-  for (const RunRecord& run : found) record["runs"].push_back(record_of(run));
-  t.record(record);
-  if (!t.human()) return kOk;
+  if (!t.human()) {
+    Json records = Json::array();
+    for (const RunRecord& run : found) records.push_back(record_of(run));
+    t.record({{"schema", 1}, {"count", all}, {"runs", std::move(records)}});
+    return kOk;
+  }
   if (found.empty()) {
     t.line("there are no runs in " + arguments.folder + "; plait run FILE makes one");
     return kOk;
