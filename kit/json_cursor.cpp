@@ -68,6 +68,10 @@ void JsonCursor::bad(const std::string& text) const {
                 "; the header is damaged, or this is not a safetensors file: get it again");
 }
 
+std::string JsonCursor::subject() const {
+  return std::string(before_) + printable(name_) + std::string(after_);
+}
+
 void JsonCursor::skip_blank() {
   while (at_ < text_.size() &&
          (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
@@ -89,7 +93,7 @@ void JsonCursor::expect(char c) {
   if (accept(c)) return;
   const std::string found =
       at_ == text_.size() ? "the end of the header" : "'" + std::string(1, text_[at_]) + "'";
-  bad(subject_ + ": found " + found + ", expected '" + std::string(1, c) + "'");
+  bad(subject() + ": found " + found + ", expected '" + std::string(1, c) + "'");
 }
 
 uint64_t JsonCursor::whole_number() {
@@ -103,7 +107,7 @@ uint64_t JsonCursor::whole_number() {
       bad("a number does not fit 64 bits");
     ++at_;
   }
-  if (at_ == begin) bad(subject_ + ": expected a non-negative whole number");
+  if (at_ == begin) bad(subject() + ": expected a non-negative whole number");
   if (text_[begin] == '0' && at_ - begin > 1) bad("a number begins with 0");
   return value;
 }

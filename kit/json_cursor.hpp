@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace plait::kit {
 
@@ -41,11 +40,17 @@ class JsonCursor {
   std::string text(size_t max_bytes);
   uint64_t whole_number();
   bool at_end();  // skips blanks first
-  // What is being read, for messages: "tensor 'w'".
-  void set_subject(std::string subject) { subject_ = std::move(subject); }
+  // What is being read, for messages, which join the parts: "tensor '", "w", "'". before and after
+  // must outlive the cursor; `name` is copied. Called for every entry, so it joins nothing itself.
+  void set_subject(std::string_view before, std::string_view name, std::string_view after) {
+    before_ = before;
+    name_ = name;
+    after_ = after;
+  }
   [[noreturn]] void bad(const std::string& text) const;
 
  private:
+  std::string subject() const;
   void skip_blank();
   void read_escape(std::string& out);
   uint32_t hex4();
@@ -53,7 +58,8 @@ class JsonCursor {
   const std::string& where_;
   std::string_view text_;
   uint64_t base_;
-  std::string subject_ = "the header";
+  std::string_view before_ = "the header", after_;
+  std::string name_;
   size_t at_ = 0;
 };
 

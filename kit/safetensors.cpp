@@ -34,10 +34,13 @@ uint64_t size_of(const JsonCursor& json, const SafetensorsEntry& e) {
   return bits / 8;
 }
 
+constexpr std::string_view kSubjects[] = {"dtype of tensor '", "shape of tensor '",
+                                          "data_offsets of tensor '"};
+
 SafetensorsEntry read_entry(JsonCursor& json, std::string name) {
   SafetensorsEntry e;
   e.name = std::move(name);
-  json.set_subject("tensor '" + printable(e.name) + "'");
+  json.set_subject("tensor '", e.name, "'");
   bool seen[3] = {};
   json.each('{', '}', [&] {
     const std::string key = json.text(kMaxNameBytes);
@@ -47,7 +50,7 @@ SafetensorsEntry read_entry(JsonCursor& json, std::string name) {
                "', expected dtype, shape, data_offsets");
     if (std::exchange(seen[which], true))
       json.bad("tensor '" + printable(e.name) + "': key '" + key + "' occurs twice");
-    json.set_subject(key + " of tensor '" + printable(e.name) + "'");
+    json.set_subject(kSubjects[which], e.name, "'");
     json.expect(':');
     if (which == 0) {
       e.dtype = json.text(kMaxNameBytes);
@@ -81,10 +84,10 @@ SafetensorsEntry read_entry(JsonCursor& json, std::string name) {
 }
 
 void read_metadata(JsonCursor& json, SafetensorsHeader& header) {
-  json.set_subject("__metadata__");
+  json.set_subject("__metadata__", "", "");
   json.each('{', '}', [&] {
     std::string key = json.text(kMaxNameBytes);
-    json.set_subject("key '" + printable(key) + "' of __metadata__");
+    json.set_subject("key '", key, "' of __metadata__");
     json.expect(':');
     header.metadata.emplace_back(std::move(key), json.text(kMaxHeaderBytes));
   });
@@ -99,7 +102,7 @@ void read_entries(JsonCursor& json, SafetensorsHeader& header) {
   std::vector<SafetensorsEntry>& entries = header.entries;
   bool metadata = false;
   json.each('{', '}', [&] {
-    json.set_subject("the header");
+    json.set_subject("the header", "", "");
     std::string name = json.text(kMaxNameBytes);
     json.expect(':');
     if (name == "__metadata__") {
@@ -113,12 +116,22 @@ void read_entries(JsonCursor& json, SafetensorsHeader& header) {
   if (!json.at_end()) json.bad("text after the header's closing brace");
 }
 
-void check_names(const JsonCursor& json, const std::vector<SafetensorsEntry>& entries) {
-  std::vector<std::string_view> names;
-  for (const auto& e : entries) names.push_back(e.name);
+// Indices of the entries, by name. Names are compared far more often than they are read, so they
+// stand beside the indices while they are sorted.
+std::vector<uint32_t> sorted_by_name(const JsonCursor& json,
+                                     const std::vector<SafetensorsEntry>& entries) {
+  std::vector<std::pair<std::string_view, uint32_t>> names;
+  names.reserve(entries.size());
+  for (uint32_t i = 0; i < entries.size(); ++i) names.emplace_back(entries[i].name, i);
   std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) json.bad("two tensors are called '" + printable(*twice) + "'");
+  std::vector<uint32_t> order;
+  order.reserve(names.size());
+  for (const auto& [name, i] : names) {
+    if (!order.empty() && entries[order.back()].name == name)
+      json.bad("two tensors are called '" + printable(name) + "'");
+    order.push_back(i);
+  }
+  return order;
 }
 
 }  // namespace
@@ -202,10 +215,10 @@ SafetensorsHeader read_safetensors_header(std::string_view bytes, uint64_t file_
   header.data_start = 8 + text.size();
   JsonCursor json(where, text, 8);
   read_entries(json, header);
-  check_names(json, header.entries);
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
+  header.by_name = sorted_by_name(json, header.entries);
   check_tiling(header, file_size - header.data_start, where);
   return header;
 }

@@ -37,6 +37,7 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;  // in the file's order
   std::vector<SafetensorsEntry> entries;  // by offset: together they cover the data exactly
+  std::vector<uint32_t> by_name;          // indices of entries, by name
   uint64_t data_start = 0;                // in the file
 };
 

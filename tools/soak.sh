@@ -1,13 +1,16 @@
 # soak <minutes> <mutants>: repeats the tests in random order until one fails or the time is over.
 # Each round also tests all layouts of ranks and all collectives instead of a sample, a thousand steps
 # on a bad network, and real jobs whose ranks are killed, stopped and disturbed at random moments
-# (tests/chaos). Then mutants are planted, others each day. Sourced by ./dev.
+# (tests/chaos). Before the first round hostile files are read, each in the seconds it may take. In the
+# end mutants are planted, others each day. Sourced by ./dev.
 soak() {
   local minutes=$1 mutants=$2 round=0
   [[ $minutes =~ ^[0-9]+$ ]] || stop 2 "'$minutes' is not a number of minutes" "./dev soak 30"
   [[ $mutants =~ ^[0-9]+$ ]] || stop 2 "'$mutants' is not a number of mutants" "./dev soak 30 200"
   need_packages core test soak  # of soak: without them some tests are skipped
   build dev
+  logged build-hostile "the benchmark of hostile files could not be built" cmake --build build/dev --target hostile_files_bench
+  build/dev/tests/bin/hostile_files_bench || stop 1 "a hostile file takes its reader too long" "run  build/dev/tests/bin/hostile_files_bench  alone"
   local end=$((SECONDS + minutes * 60))
   while ((SECONDS < end)); do
     run_tests dev --schedule-random --quiet

@@ -1,4 +1,4 @@
-// The header parser: kit's reader, with Plait's types and an index by name.
+// The header parser: kit's reader, with Plait's types.
 #include <algorithm>
 
 #include "engine/base/error.hpp"
@@ -47,15 +47,13 @@ SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_size,
   SafetensorsHeader header;
   header.metadata = std::move(read.metadata);
   header.data_start = read.data_start;
+  header.tensors.reserve(read.entries.size());
   for (kit::SafetensorsEntry& e : read.entries) {
     const uint32_t dtype = dtype_from_name(e.dtype);
     header.tensors.push_back(
         {std::move(e.name), std::move(e.dtype), dtype, std::move(e.shape), e.begin, e.end});
   }
-  for (uint32_t i = 0; i < header.tensors.size(); ++i) header.by_name.push_back(i);
-  std::sort(header.by_name.begin(), header.by_name.end(), [&](uint32_t a, uint32_t b) {
-    return header.tensors[a].name < header.tensors[b].name;
-  });
+  header.by_name = std::move(read.by_name);
   return header;
 }
 

@@ -18,6 +18,7 @@
 #include "engine/checkpoint/rewrite.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/checkpoint/verify.hpp"
+#include "tests/unit/checkpoint/hostile.hpp"
 #include "tests/unit/checkpoint/sharded.hpp"
 
 // Sanitizers keep what was freed, and shadow what is used.
@@ -66,95 +67,22 @@ uint64_t peak_of(const std::function<void()>& f) {
   return bytes;
 }
 
-std::string repeated(int n, const std::function<std::string(int)>& one) {
-  std::string all;
-  for (int i = 0; i < n; ++i) all += (i ? "," : "") + one(i);
-  return all;
+void check(const HostileFile& file, const std::function<void()>& read) {
+  const uint64_t peak = peak_of(read);
+  MESSAGE(file.what << ": " << file.bytes.size() << " bytes, " << peak << " at the peak");
+  CHECK(peak <= 8 * file.bytes.size() + (16u << 20));
 }
-
-// A manifest with a matching checksum in which `from` has become `to`.
-std::string changed(const std::string& from, const std::string& to) {
-  Manifest m;
-  m.state.engine_version = "0.1.0";
-  std::string body(unseal_manifest(manifest_text(m), "m"));
-  const size_t at = body.find(from);
-  REQUIRE(at != std::string::npos);
-  return seal_manifest(body.replace(at, from.size(), to));
-}
-
-void check_manifest(const char* what, const std::string& text) {
-  const uint64_t peak = peak_of([&] { parse_manifest(text, "m"); });
-  MESSAGE(std::string(what) << ": " << text.size() << " bytes, " << peak << " at the peak");
-  CHECK(peak <= 8 * text.size() + (16u << 20));
-}
-
-void check_header(const char* what, const std::string& json) {
-  std::string text(8, '\0');
-  for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(json.size() >> (8 * i) & 0xFF);
-  text += json;
-  const uint64_t peak = peak_of([&] { parse_safetensors(text, text.size(), "f"); });
-  MESSAGE(std::string(what) << ": " << text.size() << " bytes, " << peak << " at the peak");
-  CHECK(peak <= 8 * text.size() + (16u << 20));
-}
-
-const std::string kHash(32, '0');
 
 }  // namespace
 
 TEST_CASE("hostile manifests take memory in proportion to their size") {
-  const auto number = [](int i) { return std::to_string(i); };
-  check_manifest("settings",
-                 changed("\"settings\": {}", "\"settings\": {" + repeated(200'000, [&](int i) {
-                                               return "\"" + number(i) + "\":\"\"";
-                                             }) + "}"));
-  check_manifest("cursors",
-                 changed("\"cursors\": {}", "\"cursors\": {" + repeated(200'000, [&](int i) {
-                                              return "\"" + number(i) + "\":0";
-                                            }) + "}"));
-  check_manifest("files", changed("\"files\": []", "\"files\": [" + repeated(50'000, [&](int i) {
-                                                     return "{\"name\":\"" + number(i) +
-                                                            "\",\"size\":0,\"xxh3_128\":\"" +
-                                                            kHash + "\"}";
-                                                   }) + "]"));
-  const std::string slice =
-      R"({"file":"f","key":"k","offset":[0],"extent":[0],"xxh3_128":")" + kHash + "\"}";
-  check_manifest("tensors",
-                 changed("\"tensors\": []", "\"tensors\": [" + repeated(50'000, [&](int i) {
-                                              return "{\"name\":\"" + number(i) +
-                                                     R"(","dtype":"F32","shape":[0],"slices":[)" +
-                                                     slice + "]}";
-                                            }) + "]"));
-  check_manifest("slices",
-                 changed("\"tensors\": []",
-                         "\"tensors\": [" + repeated(50, [&](int i) {
-                           return "{\"name\":\"" + number(i) +
-                                  R"(","dtype":"F32","shape":[0],"slices":[)" +
-                                  repeated(1024, [&](int) { return std::string(slice); }) + "]}";
-                         }) + "]"));
-  check_manifest("numbers",
-                 changed("\"extra\": {}", "\"extra\": {\"a\":[" + repeated(1'000'000, [](int) {
-                                            return std::string("1");
-                                          }) + "]}"));
-  check_manifest("nesting", changed("\"extra\": {}",
-                                    "\"extra\": {\"a\":" + std::string(1'000'000, '[') + "}"));
-  check_manifest("a shape", changed("\"tensors\": []",
-                                    R"("tensors": [{"name":"t","dtype":"F32","shape":[)" +
-                                        repeated(1'000'000, [](int) { return std::string("1"); }) +
-                                        R"(],"slices":[]}])"));
+  for (const HostileFile& file : hostile_manifests())
+    check(file, [&] { parse_manifest(file.bytes, "m"); });
 }
 
 TEST_CASE("hostile headers of safetensors take memory in proportion to their size") {
-  check_header("entries", "{" + repeated(200'000, [](int i) {
-                            return "\"" + std::to_string(i) +
-                                   R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
-                          }) + "}");
-  check_header("metadata", "{\"__metadata__\":{" + repeated(500'000, [](int i) {
-                             return "\"" + std::to_string(i) + "\":\"\"";
-                           }) + "}}");
-  check_header("shapes", "{\"t\":{\"dtype\":\"F32\",\"shape\":[" + repeated(2'000'000, [](int) {
-                           return std::string("0");
-                         }) + "],\"data_offsets\":[0,0]}}");
-  check_header("nesting", std::string(2'000'000, '['));
+  for (const HostileFile& file : hostile_headers())
+    check(file, [&] { parse_safetensors(file.bytes, file.bytes.size(), "f"); });
 }
 
 namespace {
