@@ -9,9 +9,11 @@ PLAIT_CUDA_LIBRARIES, from the wheels of this Python, or from the system.
 
     inventory    driver, compilers, libraries, `plait env`
     device       memory, copies, events and graphs (conformance)
+    memory       memory of the GPU beside the planned, and its growth in 1,000 steps
+    cold         seconds of a process that does one step, with an empty cache of kernels and with a full one
     kernels      every kernel against the reference device, an op in each process
     train        losses of 50 steps, compared with the CPU
-    twice        two runs, and one without graphs, have equal losses to the last bit
+    twice        200 steps twice, without graphs, with other activations recomputed: equal losses to the last bit
     ranks        two ranks on one GPU, by way of host memory
     speed        training: tokens/s, utilisation
     shakespeare  the recipe examples/shakespeare/gpu.toml
@@ -19,7 +21,7 @@ PLAIT_CUDA_LIBRARIES, from the wheels of this Python, or from the system.
     profile      time of each op of a step
     bench        single kernels beside the limits (cuda_bench)
     attention    own kernels and cuDNN beside PyTorch's scaled_dot_product_attention
-    sanitizer    memcheck of small kernels
+    sanitizer    compute-sanitizer's four tools on small kernels
     peers        PyTorch on the same models
 """
 
@@ -39,21 +41,30 @@ import time
 
 TOKENS = 1 << 20
 GPT2 = "experiments/gpt2_124m.toml"
+LLAMA = "experiments/llama_7b.toml"
 # name, experiment, overrides, steps
 BF16 = ["data.train.length=1024", "precision.compute=bf16"]
 FAST = ["topology.chunk_mib=1024", "topology.recompute=none"]  # where memory is no matter
 CUDNN = "precision.library_attention=true"
+FP8 = "precision.products=fp8"
+MLP = "examples/mnist_mlp/experiment.toml"
 SPEED = [
-    ("MLP 784-120-84-10, batch 32", "examples/mnist_mlp/experiment.toml", ["~run.epochs", "~data.eval"], 3000),
+    ("MLP 784-120-84-10, batch 32", MLP, ["~run.epochs", "~data.eval"], 3000),
     ("MLP 784-2048x4-10, batch 1024", "experiments/wide_mlp.toml", [], 300),
+    ("MLP 784-2048x4-10, batch 1024, tf32", "experiments/wide_mlp.toml", ["precision.tf32=true"], 300),
     ("124M f32, 8 x 1024", GPT2, ["batch.global=8", "data.train.length=1024"], 12),
     ("124M bf16, 16 x 1024", GPT2, ["batch.global=16", *BF16], 60),
     ("124M bf16, 64 x 1024", GPT2, ["batch.global=64", *BF16], 30),
     ("124M bf16, 64 x 1024, more memory", GPT2, ["batch.global=64", *BF16, *FAST], 30),
     ("124M bf16, the same, attention by cuDNN", GPT2, ["batch.global=64", *BF16, *FAST, CUDNN], 30),
     ("124M bf16, the same, bf16 residuals", GPT2, ["batch.global=64", *BF16, *FAST, "precision.residual=compute"], 30),
+    ("124M bf16, the same, tuned", GPT2, ["batch.global=64", *BF16, *FAST, "precision.tune=true"], 30),
+    ("124M fp8, the same", GPT2, ["batch.global=64", *BF16, *FAST, FP8], 30),
     ("1.5B bf16, 16 x 1024", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST], 12),
     ("1.5B bf16, attention by cuDNN", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST, CUDNN], 12),
+    ("1.5B fp8, 16 x 1024", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST, FP8], 12),
+    ("7B bf16, f32 weights beside it, 4 x 1024", LLAMA, BF16[1:], 12),  # 121 GB: an H200
+    ("7B bf16, bf16 weights, 4 x 1024", LLAMA, [*BF16[1:], "precision.master=false"], 12),
 ]
 LOSSES = [
     # name, experiment, overrides, largest relative difference
@@ -161,6 +172,54 @@ def device(v):
     v.row("device", "memory, copies, events, graphs", verdict(code, text))
 
 
+def used_mib(v):
+    """Of the GPU that the run takes, by all processes."""
+    code, text = v.run("memory", ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], 20)
+    return int(text.split()[0]) if code == 0 else None
+
+
+def memory(v):
+    """What nvidia-smi shows while a run trains, without what it showed before: the arena, and context, modules, graphs and libraries."""
+    make_tokens(v, 50304)
+    overrides = ["batch.global=16", *BF16, "run.log_every=10", "checkpoint.at_end=false", "run.steps=2000"]
+    code, text = v.plait("memory", ["plan", v.package / GPT2, "run.device=cuda", *overrides, "--json"], 60)
+    if code != 0:
+        return v.row("memory", "the plan", last_error(text, code))
+    planned = json.loads(text.splitlines()[-1])["memory"]["arena"] / 2**20
+    before, folder = used_mib(v), v.out / "runs" / "memory"
+    if before is None:
+        return v.row("memory", "nvidia-smi", "does not tell the memory in use")
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [v.package / "bin/plait", "run", v.package / GPT2, "--run-dir", folder, "run.device=cuda", *overrides, "--quiet"]
+    with open(v.out / "memory.log", "a") as log, subprocess.Popen(list(map(str, command)), env=v.env, cwd=v.out, stdout=log, stderr=log) as run:
+        found, wanted, end = [], [20, 1020], time.monotonic() + min(120, v.left())
+        while wanted and run.poll() is None and time.monotonic() < end:
+            file = folder / "metrics.ndjson"
+            steps = re.findall(r'"step": ?(\d+)', file.read_text()) if file.exists() else []
+            if steps and int(steps[-1]) >= wanted[0]:
+                found.append((int(steps[-1]), used_mib(v) - before))
+                wanted.pop(0)
+            time.sleep(0.05)
+        run.terminate()
+    if len(found) < 2:
+        return v.row("memory", "124M bf16, 16 x 1024", f"no figures of two steps: {found}; see memory.log")
+    (first, early), (last, late) = found
+    v.row("memory", "124M bf16, 16 x 1024", f"arena {planned:.0f} MiB as planned, {early - planned:.0f} MiB beside it at step {first}, {late - early:+d} MiB until step {last}")
+
+
+def cold(v):
+    """Of the whole process, from its start to its end."""
+    make_tokens(v, 50304)
+    caches = v.out / "cold"
+    shutil.rmtree(caches, ignore_errors=True)
+    for name, experiment, overrides in (("MLP", MLP, ["~run.epochs", "~data.eval"]), ("124M bf16, 16 x 1024", GPT2, ["batch.global=16", *BF16])):
+        env = dict(v.env, XDG_CACHE_HOME=str(caches / name.split()[0]))
+        for what in ("empty cache", "full cache", "full cache again"):
+            begin = time.monotonic()
+            _, error = v.train(f"cold {name}", experiment, [*overrides, "checkpoint.at_end=false"], 1, 60, env=env)
+            v.row("cold", f"{name}, {what}", error or f"{time.monotonic() - begin:.2f} s")
+
+
 def verdict(code, text):
     found = re.search(r"assertions: *(\d+) \| *(\d+) passed \| *(\d+) failed", text)
     if code == 0 and found:
@@ -194,14 +253,20 @@ def kernels(v):
     v.row("kernels", "ops whose kernels agree with the reference", f"{passed} of {passed + failed}")
 
 
+# Of the kernels with shared memory and barriers, what the other tools look at; all are slow.
+SANITIZED = [("memcheck", op) for op in ("softmax", "layer_norm", "dot_product_attention", "matmul", "gather", "reduce")]
+SANITIZED += [(tool, op) for tool in ("racecheck", "synccheck") for op in ("softmax", "layer_norm_grad", "reduce", "scatter_add", "top_k")]
+SANITIZED += [("initcheck", op) for op in ("softmax", "reduce", "scatter_add")]
+
+
 def sanitizer(v):
-    for op in ("softmax", "layer_norm", "dot_product_attention", "matmul", "gather", "reduce"):
-        command = ["compute-sanitizer", "--tool=memcheck", "--error-exitcode=9", v.package / "bin/conformance",
-                   f"--reference={v.plugin('reference')}", f"--op={op}", "--bounds", "--test-case=every kernel agrees*",
+    for tool, op in SANITIZED:
+        command = ["compute-sanitizer", f"--tool={tool}", "--error-exitcode=9", v.package / "bin/conformance",
+                   f"--reference={v.plugin('reference')}", f"--op={op}", "--bounds", "--small", "--test-case=every kernel agrees*",
                    v.plugin("cuda")]
         code, text = v.run("sanitizer", command, 60)
-        found = re.search(r"ERROR SUMMARY: (\d+ errors?)", text)
-        v.row("sanitizer", op, found[1] if found else last_error(text, code))
+        found = re.search(r"ERROR SUMMARY: (\d+ errors?)|RACECHECK SUMMARY: (\d+ hazards?)", text)
+        v.row("sanitizer", f"{tool} of {op}", found[1] or found[2] if found else last_error(text, code))
 
 
 def train(v):
@@ -220,23 +285,30 @@ def train(v):
 def twice(v):
     make_tokens(v, 256)
     for name, overrides in (("f32", []), ("bf16", ["precision.compute=bf16"]), ("bf16 cuDNN", ["precision.compute=bf16", CUDNN])):
-        runs = []
-        for what, more in (("", []), (" again", []), (" without graphs", ["device.graphs=false"])):
-            rows, error = v.train(f"GPT 10.9M {name}{what}", "experiments/gpt_10m.toml",
-                                  [*overrides, *more, "run.log_every=1"], 100, 60)
-            runs.append([row["loss"] for row in rows] or error)
-        for i, what in ((1, "a second run"), (2, "without graphs")):
-            same = runs[i] == runs[0] and isinstance(runs[0], list)
-            v.row("twice", f"GPT 10.9M {name}, {what}", f"equal losses, to the last bit, in {len(runs[0])} steps" if same else f"differs: {str(runs[i])[:200]}")
+        first = None
+        for what, more in (("the first run", []), ("a second run", []), ("without graphs", ["device.graphs=false"]),
+                           ("nothing recomputed", ["topology.recompute=none"]), ("layers recomputed", ["topology.recompute=layer"])):
+            rows, error = v.train(f"GPT 10.9M {name} {what}", "experiments/gpt_10m.toml",
+                                  [*overrides, *more, "run.log_every=1"], 200, 60)
+            losses = [row["loss"] for row in rows]
+            if first is None:
+                first = losses
+                if error:
+                    v.row("twice", f"GPT 10.9M {name}", error)
+                    break
+                continue
+            same = losses == first and not error
+            v.row("twice", f"GPT 10.9M {name}, {what}", f"equal losses, to the last bit, in {len(first)} steps" if same else f"differs: {error or str(losses)[:200]}")
 
 
 def speed(v):
-    make_tokens(v, 50304)
+    for vocabulary in (256, 50304):
+        make_tokens(v, vocabulary)
     for name, experiment, overrides, steps in SPEED:
         if not re.search(v.only, name):
             continue
         logging = [f"run.log_every={max(1, steps // 6)}", "checkpoint.at_end=false"]
-        rows, error = v.train(name, experiment, [*overrides, *logging], steps, 60)
+        rows, error = v.train(name, experiment, [*overrides, *logging], steps, 150 if experiment == LLAMA else 60)
         if error or len(rows) < 3:
             v.row("speed", name, error or "too few steps")
             continue
@@ -340,7 +412,7 @@ def peers(v):
             v.row("peers", f"PyTorch {mode}, 124M {dtype}, {batch} x 1024", lines[-1][:160] if code == 0 and lines else last_error(text, code))
 
 
-PHASES = [inventory, device, kernels, train, twice, ranks, speed, shakespeare, checkpoint, profile, bench, attention, sanitizer, peers]
+PHASES = [inventory, device, kernels, train, twice, ranks, memory, cold, speed, shakespeare, checkpoint, profile, bench, attention, sanitizer, peers]
 
 
 def main():
