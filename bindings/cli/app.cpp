@@ -81,6 +81,7 @@ void set_up(CLI::App& app, Context& context) {
   add_keys(app, context);
   add_ops(app, context);
   add_data(app, context);
+  add_devices(app, context);
   add_env(app, context);
   add_completion(app, context);
   for (CLI::App* verb : app.get_subcommands({})) {

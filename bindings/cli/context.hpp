@@ -135,6 +135,7 @@ void add_data(CLI::App& app, Context& context);
 void add_data_tokenize(CLI::App& data, Context& context);
 // without: what the verb does without a file.
 void add_data_show(CLI::App& data, Context& context, std::function<int()> without);
+void add_devices(CLI::App& app, Context& context);
 void add_env(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 

@@ -13,7 +13,7 @@ class Verbs(Case):
         self.assertIn("Usage: plait run", self.expect(0, "help", "run", "--json").records[0]["help"])
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "sweep", "submit", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "keys", "ops", "data", "env", "completion"):
+        for verb in ("run", "sweep", "submit", "runs", "status", "compare", "plot", "board", "check", "plan", "bind", "new", "eval", "checkpoint", "plugins", "keys", "ops", "data", "devices", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
@@ -247,6 +247,16 @@ class Verbs(Case):
         self.assertIn("cpu", [device["name"] for device in facts["devices"]])
         self.assertEqual(facts["data_folder"], ".")
         self.assertIn("launcher", self.expect(0, "env").out)
+
+    def test_devices(self):
+        devices = self.expect(0, "devices", "--json").records[0]["devices"]
+        self.assertEqual(devices, self.expect(0, "env", "--json").records[0]["devices"])
+        rows = {line.split()[0]: line for line in self.expect(0, "devices").out.splitlines()}
+        self.assertEqual(set(rows), {device["name"] for device in devices})
+        self.assertIn("reference", rows)
+        for device in devices:
+            self.assertEqual(" not usable " in rows[device["name"]], not device["usable"])
+            self.assertIn(device["detail"] or device["help"], rows[device["name"]])
 
     def test_keys(self):
         self.assertIn("seed = 42  integer >= 0; seed of initial values", self.expect(0, "keys", "run.seed").out)

@@ -61,6 +61,7 @@ const Examples kExamples[] = {
     {"data show", {"plait data show", "plait data show demo --count 1"}},
     {"data tokenize",
      {"plait data tokenize texts/*.txt --tokenizer bytes --append-eod --out train"}},
+    {"devices", {"plait devices", "plait devices --json"}},
     {"env", {"plait env", "plait env --json"}},
     {"completion",
      {"source <(plait completion bash)", "plait completion zsh > ~/.zfunc/_plait",

@@ -1,4 +1,4 @@
-// plait env: facts for a bug report.
+// plait env: facts for a bug report; plait devices: of them, the devices.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -89,11 +89,16 @@ std::string words(const Json& list, const char* key) {
   return all;
 }
 
+// What a device is, or why it cannot be used: "1 GPU: NVIDIA H200", "no NVIDIA driver: ...".
+std::string detail_text(const Json& device) {
+  const std::string detail = device.value("detail", "");
+  return detail.empty() && device.value("usable", false) ? device.value("help", "") : detail;
+}
+
 // "cuda: 1 GPU: NVIDIA H200", "cuda cannot be used: no NVIDIA driver: ...".
 std::string device_text(const Json& device) {
-  const std::string name = device.value("name", ""), detail = device.value("detail", "");
-  if (!device.value("usable", false)) return name + " cannot be used: " + detail;
-  return name + ": " + (detail.empty() ? device.value("help", "") : detail);
+  return device.value("name", "") + (device.value("usable", false) ? ": " : " cannot be used: ") +
+         detail_text(device);
 }
 
 std::string job_text(const Json& job) {
@@ -139,7 +144,26 @@ int env(Context& context) {
   return kOk;
 }
 
+int devices(Context& context) {
+  Engine engine = context.open_engine();
+  const Json all = Json::parse(engine.devices()).at("devices");
+  context.terminal.record({{"schema", 1}, {"devices", all}});
+  if (!context.terminal.human()) return kOk;
+  Table table("lll");
+  for (const Json& one : all)
+    table.row({one.value("name", ""), one.value("usable", false) ? "usable" : "not usable",
+               detail_text(one)});
+  context.terminal.raw(table.text());
+  return kOk;
+}
+
 }  // namespace
+
+void add_devices(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand(
+      "devices", "lists the devices that runs can compute on, and why one cannot be used");
+  verb->callback([&context] { context.run_command = [&context] { return devices(context); }; });
+}
 
 void add_env(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
