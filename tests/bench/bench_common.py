@@ -82,9 +82,9 @@ class Bench:
             raise Failed(f"[bench] {pathlib.Path(command[0]).name} ended with code {done.returncode}; its message is above")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def alternate(self, contestants, label, swap=False):
+    def alternate(self, contestants, label, swap=False, rounds=None):
         """Rounds A B C A B C …; what each said is kept under `label`. swap: every other round in reverse order."""
-        for i in range(self.rounds):
+        for i in range(rounds or self.rounds):
             for c in reversed(contestants) if swap and i % 2 else contestants:
                 c.round()
                 time.sleep(0.1)  # spinning workers of the one before go to sleep

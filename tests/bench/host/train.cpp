@@ -135,7 +135,7 @@ class RunRounds {
     ++steps_;
     const double elapsed = bench::now() - start_;
     if (elapsed < seconds_) return false;
-    std::printf(R"({"steps_per_s": %.6g, "cpus": %.2f, "loss": %.5f})",
+    std::printf(R"({"steps_per_s": %.6g, "cpus": %.4f, "loss": %.5f})",
                 static_cast<double>(steps_) / elapsed, (bench::cpu_seconds() - cpu_) / elapsed,
                 r.loss);
     std::putchar('\n');
