@@ -82,6 +82,12 @@ PLAIT_API void PLAIT_CALL plait_text_free(plait_text *t);
  * [thread: any; blocks: allowed, the logging thread waits] */
 typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char *text, uint64_t size);
 
+/* Called when a function of a plugin has not returned for run.plugin_timeout seconds: once for each
+ * such call, which cannot be ended and may still return. `text` (`size` bytes, UTF-8) is the line of
+ * the log that says so. The host may end the process here, or only take note: calls on objects that
+ * wait for the plugin go on waiting. [thread: any; blocks: allowed] */
+typedef void(PLAIT_CALL *plait_late_callback)(void *user, const char *text, uint64_t size);
+
 typedef struct plait_engine_options {
   size_t struct_size;
   plait_log_sink log;              /* NULL: none; called until all its objects are closed, and by a device
@@ -93,6 +99,10 @@ typedef struct plait_engine_options {
   uint32_t n_plugin_paths;
   uint32_t keep_plugins_loaded; /* 1: never unload plugin code (profilers, leak checkers) */
   const char *data_folder;      /* first place of relative paths; NULL: $PLAIT_DATA, else none */
+
+  /* Since struct_size 72. */
+  plait_late_callback on_late; /* NULL: only the log says that a plugin hangs */
+  void *on_late_user;          /* passed to `on_late`; must live as long as log_user */
 } plait_engine_options;
 
 /* Opens an engine and loads the plugins of the search path; plait_engine_close() frees it. A plugin

@@ -182,6 +182,21 @@ Engine Context::open_engine() {
     terminal.log(level, with_given_name(std::string(text)));
   };
   settings.log_level = terminal.log_level();
+  // Whoever waits for the call can only wait on, so the process ends, and with it the call. The log
+  // has said why.
+  settings.on_late = [this](std::string_view text) {
+    try {
+      if (on_failure) on_failure(PLAIT_ERR_PLUGIN, std::string(text));
+      terminal.record({{"event", "error"},
+                       {"kind", "engine"},
+                       {"code", PLAIT_ERR_PLUGIN},
+                       {"exit", static_cast<int>(kEnvironment)},
+                       {"message", text}});
+    } catch (const std::exception&) {
+      // No memory for a record.
+    }
+    _exit(kEnvironment);
+  };
   settings.plugin_paths = plugins;
   settings.data_folder = data;
   if (!data.empty()) {

@@ -1,6 +1,6 @@
 // Calls into plugins, where an exception could unwind into the engine. The ABI forbids plugins to
 // let exceptions out; one that escapes anyway becomes an ordinary error that names the plugin. A
-// call that returns normally has no overhead.
+// call on a watched thread that does not return is named in the log (call_watch.hpp).
 #pragma once
 
 #include <plait/plugin.h>
@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/call_watch.hpp"
 #include "engine/base/error.hpp"
 
 namespace plait {
@@ -33,6 +34,7 @@ void log_plugin_exception(const plait_host* host, const PluginCall& at) noexcept
 template <class F>
 plait_error* try_plugin(const PluginCall& at, F&& f) noexcept {
   try {
+    const WatchedCall watched(at);
     return f();
   } catch (...) {
     return plugin_exception_to_c(at);
@@ -54,6 +56,7 @@ void check_plugin(const PluginCall& at, const std::string& doing, F&& f) {
 template <class F>
 auto call_plugin(const PluginCall& at, F&& f) -> decltype(f()) {
   try {
+    const WatchedCall watched(at);
     return f();
   } catch (...) {
     throw plugin_exception(at);
@@ -65,6 +68,7 @@ auto call_plugin(const PluginCall& at, F&& f) -> decltype(f()) {
 template <class F>
 void call_plugin_noexcept(const plait_host* host, const PluginCall& at, F&& f) noexcept {
   try {
+    const WatchedCall watched(at);
     f();
   } catch (...) {
     log_plugin_exception(host, at);

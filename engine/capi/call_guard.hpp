@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 
+#include "engine/base/call_watch.hpp"
 #include "engine/base/error.hpp"
 
 namespace plait::capi {
@@ -108,10 +110,12 @@ class ApiCall {
           CallGuard::Nested nested = CallGuard::Nested::kRefused)
       : object_(object),
         function_(function),
-        outer_(object.guard.begin(function, what, &object, nested)) {}
+        outer_(object.guard.begin(function, what, &object, nested)),
+        thread_(mark_of(object)) {}
   ApiCall(const ApiCall&) = delete;
   ApiCall& operator=(const ApiCall&) = delete;
   ~ApiCall() {
+    thread_.reset();  // before the object goes
     if (!outer_)
       object_.guard.end_nested();
     else if (object_.guard.end(function_))
@@ -119,9 +123,14 @@ class ApiCall {
   }
 
  private:
+  static CallMark* mark_of(const Object& object) {
+    if constexpr (requires { object.watched(); }) return object.watched();
+    return t_call_mark;
+  }
   Object& object_;
   const char* function_;
   const bool outer_;
+  std::optional<WatchedThread> thread_;
 };
 
 }  // namespace plait::capi

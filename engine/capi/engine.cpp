@@ -30,6 +30,12 @@ std::shared_ptr<EngineState> open_engine(const plait_engine_options& o) {
     });
     state->log.set_level(o.log_level);
   }
+  CallWatch::Late late;
+  if (o.on_late)
+    late = [call = o.on_late, user = o.on_late_user](const std::string& text) {
+      call(user, text.data(), text.size());
+    };
+  state->watch = std::make_unique<CallWatch>(state->log, std::move(late));
   if (o.data_folder)
     state->data_folder = o.data_folder;
   else if (const char* folder = secure_getenv("PLAIT_DATA"))
@@ -121,8 +127,7 @@ plait_error* plait_engine_devices(plait_engine* engine, plait_text** json) {
 plait_error* plait_plugin_inspect(const char* path, uint64_t size, plait_text** json) {
   return guard_c([&] {
     require(json, "json");
-    *json = new_text(
-        plugin::inspect_file(text_argument(path, size, "path")).json());
+    *json = new_text(plugin::inspect_file(text_argument(path, size, "path")).json());
   });
 }
 

@@ -77,6 +77,8 @@ std::unique_ptr<const plan::Plan> plan_of(const std::shared_ptr<EngineState>& en
   context.world = job ? job->size : 0;
   std::optional<plugin::JobScope> scope;  // without a job plugins see that of the environment
   if (job) scope.emplace(runtime::place_of(*job));
+  CallMark mark(*engine->watch, experiment.run.plugin_timeout);
+  const WatchedThread watched(&mark);
   return plan::make_plan(experiment, context, problems);
 }
 
@@ -244,6 +246,8 @@ plait_error* plait_plan_every_rank(plait_experiment* experiment, plait_text** js
     require(experiment, "experiment");
     require(json, "json");
     const std::shared_ptr<EngineState>& engine = experiment->engine;
+    CallMark mark(*engine->watch, experiment->experiment.run.plugin_timeout);
+    const WatchedThread watched(&mark);
     config::Problems problems;
     const auto job = plan::plan_every_rank(
         experiment->experiment, {shared_registry(engine), &engine->log, experiment->resolver},
@@ -260,6 +264,8 @@ plait_error* plait_plan_replay(plait_experiment* experiment, const char* profile
     require(profile, "profile");
     require(json, "json");
     const std::shared_ptr<EngineState>& engine = experiment->engine;
+    CallMark mark(*engine->watch, experiment->experiment.run.plugin_timeout);
+    const WatchedThread watched(&mark);
     config::Problems problems;
     plan::ReplayTexts made = plan::replay(
         experiment->experiment, {shared_registry(engine), &engine->log, experiment->resolver},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
@@ -43,10 +44,12 @@ class GeneratorCall {
   GeneratorCall(plait_generator& g, const char* function)
       : own_(g, function, "generator"), session_(g.session), function_(function) {
     session_->guard.begin(function, "session", session_->handle, CallGuard::Nested::kRefused);
+    watched_.emplace(session_->mark.get());
   }
   GeneratorCall(const GeneratorCall&) = delete;
   GeneratorCall& operator=(const GeneratorCall&) = delete;
   ~GeneratorCall() {
+    watched_.reset();
     if (session_->guard.end(function_)) delete session_->handle;  // closed meanwhile
   }
 
@@ -54,6 +57,7 @@ class GeneratorCall {
   ApiCall<plait_generator> own_;
   const std::shared_ptr<SessionState> session_;
   const char* function_;
+  std::optional<WatchedThread> watched_;
 };
 
 std::vector<int32_t> default_ends(const config::GenerateConfig& config,

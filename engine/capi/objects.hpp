@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/call_watch.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/log.hpp"
@@ -33,6 +34,7 @@ namespace plait::capi {
 struct EngineState {
   Log log;
   FileSystem& files = FileSystem::posix();
+  std::unique_ptr<CallWatch> watch;
   std::unique_ptr<plugin::Registry> registry;
   std::string data_folder;
   const unsigned made_at = fork_depth();
@@ -147,8 +149,9 @@ struct SessionState {
   plait::capi::CallGuard guard;
   std::shared_ptr<plait::capi::EngineState> engine;
   std::unique_ptr<plait::session::Session> session;
-  plait_session* handle = nullptr;  // of the host; valid until it is closed
-  bool generating = false;          // a generator is open
+  std::unique_ptr<plait::CallMark> mark;  // of the thread that is in the session
+  plait_session* handle = nullptr;        // of the host; valid until it is closed
+  bool generating = false;                // a generator is open
 };
 
 struct plait_session {
@@ -156,6 +159,7 @@ struct plait_session {
   plait::capi::CallGuard& guard = state->guard;
   std::shared_ptr<plait::capi::EngineState>& engine = state->engine;
   std::unique_ptr<plait::session::Session>& session = state->session;
+  plait::CallMark* watched() const { return state->mark.get(); }
   // Its generators keep the state alive, but not memory, files and ranks.
   ~plait_session() { session.reset(); }
 };

@@ -159,6 +159,9 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
     session->state->handle = session.get();
+    session->state->mark =
+        std::make_unique<CallMark>(*plan->engine->watch, plan->plan->experiment.run.plugin_timeout);
+    const WatchedThread watched(session->watched());
     session->session = std::make_unique<session::Session>(
         plan->plan, settings_of(*plan, o, session->guard), plan->engine->log, plan->engine->files);
     *out = session.release();

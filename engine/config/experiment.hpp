@@ -22,6 +22,7 @@ struct RunConfig {
   std::string device;           // "auto" or a device item
   int64_t threads = 0;          // 0: all cores
   double device_timeout = 300;  // seconds of one wait for a device that records
+  double plugin_timeout = 0;    // seconds of one call of a plugin; 0: no limit
   int64_t log_every = 1;
   std::string rank_metrics;            // "none", "all" or an axis: who writes metrics of its own
   std::vector<int64_t> metrics_ranks;  // who writes them besides

@@ -37,6 +37,15 @@ constexpr Key<RunConfig> kRun[] = {
                              "collectives work on the device"),
                  0.01),
         kPerRank),
+    key<&RunConfig::plugin_timeout>(
+        at_least(real_option("plugin_timeout", "0.0",
+                             "seconds that one call of a plugin may take, as to read a batch or to "
+                             "write the ops of a layer; plait ends with code 3 after that, and "
+                             "checkpoints stay as they are; exchanges between ranks have "
+                             "topology.timeout; 0: no limit, but the log names a call that has "
+                             "not returned for 30 s"),
+                 0),
+        kPerRank),
     key<&RunConfig::log_every>(
         count("log_every", "1", 1, "steps",
               "write a line of metrics every so many steps; its rates, like the bar's and those at "

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/call_watch.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
@@ -71,7 +72,8 @@ struct DataLoader::State {
   // Reading ahead. The thread owns fill_index and error, except while the ring is paused or closed.
   Ring ring;
   std::thread thread;
-  int64_t fill_index = 0;  // the batch the thread reads next
+  std::unique_ptr<CallMark> mark;  // of the thread
+  int64_t fill_index = 0;          // the batch the thread reads next
   std::exception_ptr error;
 
   int64_t position = 0;  // the batch next() delivers
@@ -172,11 +174,13 @@ const Batch* DataLoader::State::next_ahead() {
 }
 
 void DataLoader::State::start() {
+  mark = CallMark::like_own();
   thread = start_thread([this] { work(); });
 }
 
 void DataLoader::State::work() {
   pthread_setname_np(pthread_self(), "plait-data");
+  const WatchedThread watched(mark.get());
   for (;;) {
     const int64_t slot = ring.acquire_free();
     if (slot < 0) return;

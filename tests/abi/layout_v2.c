@@ -131,6 +131,10 @@ AT(plait_step_result, metrics, 152);
 AT(plait_step_result, n_metrics, 160);
 AT(plait_step_result, reserved, 164);
 
+SIZE(plait_engine_options, 72);
+AT(plait_engine_options, on_late, 56);
+AT(plait_engine_options, on_late_user, 64);
+
 SIZE(plait_session_options, 64);
 AT(plait_session_options, stop_after, 56);
 

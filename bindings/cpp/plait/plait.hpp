@@ -77,6 +77,7 @@ inline std::vector<const char*> pointers(const std::vector<std::string>& texts) 
 // Called for each log line, never by two threads at once, but also by threads of the engine. An
 // exception that it throws is dropped.
 using LogSink = std::function<void(uint32_t level, std::string_view text)>;
+using LateCallback = std::function<void(std::string_view text)>;
 
 struct EngineSettings {
   LogSink log;  // empty: silent
@@ -85,6 +86,7 @@ struct EngineSettings {
   bool no_default_plugins = false;        // only plugin_paths
   bool keep_plugins_loaded = false;
   std::string data_folder;  // "": $PLAIT_DATA, else none
+  LateCallback on_late;     // see plait_late_callback
 };
 
 // See plait_export_options.
@@ -100,12 +102,15 @@ struct ExportSettings {
 class Engine {
  public:
   explicit Engine(EngineSettings settings = {}) {
-    const auto log = std::make_shared<LogSink>(std::move(settings.log));
+    const auto calls = std::make_shared<Callbacks>(
+        Callbacks{std::move(settings.log), std::move(settings.on_late)});
     const std::vector<const char*> paths = host_detail::pointers(settings.plugin_paths);
     plait_engine_options o{};
     o.struct_size = sizeof o;
-    o.log = *log ? &on_log : nullptr;
-    o.log_user = log.get();
+    o.log = calls->log ? &on_log : nullptr;
+    o.log_user = calls.get();
+    o.on_late = calls->late ? &on_late : nullptr;
+    o.on_late_user = calls.get();
     o.log_level = settings.log_level;
     o.no_default_plugins = settings.no_default_plugins ? 1 : 0;
     o.plugin_paths = paths.data();
@@ -114,7 +119,7 @@ class Engine {
     o.data_folder = settings.data_folder.empty() ? nullptr : settings.data_folder.c_str();
     plait_engine* engine = nullptr;
     host_detail::check(plait_engine_open(&o, &engine));
-    engine_ = {engine, {log}};
+    engine_ = {engine, {calls}};
   }
   plait_engine* get() const { return engine_.get(); }
   const std::shared_ptr<void>& keep() const { return engine_.get_deleter().keep; }
@@ -161,10 +166,20 @@ class Engine {
   }
 
  private:
+  struct Callbacks {
+    LogSink log;
+    LateCallback late;
+  };
   static void on_log(void* user, uint32_t level, const char* text, uint64_t size) {
     try {
-      (*static_cast<LogSink*>(user))(level, {text, size});
+      static_cast<Callbacks*>(user)->log(level, {text, size});
     } catch (...) {  // no exception may reach the C code, and a lost log line must not end a run
+    }
+  }
+  static void on_late(void* user, const char* text, uint64_t size) {
+    try {
+      static_cast<Callbacks*>(user)->late({text, size});
+    } catch (...) {  // as above
     }
   }
   host_detail::Handle<plait_engine, plait_engine_close> engine_;
