@@ -2,6 +2,7 @@
 
 With PLAIT_TEST_ALL=1 the run has 20,000 steps and not 1,500."""
 
+import json
 import os
 import pathlib
 import random
@@ -14,11 +15,12 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from chaos import check_metrics
-from job import Job, Layout, state_of, wait_for
+from job import Job, Layout, children_of, state_of, wait_for
 
 ALL = os.environ.get("PLAIT_TEST_ALL") == "1"
 STEPS = 20_000 if ALL else 1500
 SAVE_EVERY, KILL_EVERY = 50, 500  # steps
+KILLS = 10 if ALL else 1  # of a job that restarts itself: the last waits are a minute each
 WARM_UP = 0.25  # the part of a run in which buffers still grow to their size
 SLOPE = 1024  # bytes of memory for each step
 TIME = 900  # seconds
@@ -112,6 +114,37 @@ class Endurance(unittest.TestCase):
         check_metrics(job.run_dir / "metrics.ndjson", STEPS)
         self.assertEqual([step for step in expected if steps.get(step) != expected[step]], [])
         print(f"{kills} kills in {STEPS} steps")
+
+    def test_a_job_that_restarts_itself_ends_as_one_that_was_left_alone(self):
+        whole = self.job("whole")
+        self.assertTrue(whole.wait(TIME) and whole.codes() == [0], whole.errors())
+        rng = random.Random(KILLS)
+        job = self.job("restarts", "--max-restarts", str(2 * KILLS))
+        over = lambda: state_of(job.launcher.pid) in ("", "Z")
+        gone, killed_at = set(), 0
+        for _ in range(KILLS):
+            # New ranks, at work again: they begin behind the newest checkpoint.
+            there = lambda: set(children_of(job.launcher.pid)) if not gone & set(children_of(job.launcher.pid)) else set()
+            self.assertTrue(wait_for(lambda: len(there()) == LAYOUT.ranks or over(), TIME), job.errors())
+            ranks = sorted(there())
+            last = killed_at + rng.randint(1, STEPS // (KILLS + 1))
+            wait_for(lambda: over() or job.step_now() >= last and resident(ranks[0]), TIME)
+            self.assertFalse(over(), job.errors())
+            killed_at = job.step_now()
+            os.kill(rng.choice(ranks), signal.SIGKILL)
+            gone |= set(ranks)
+        self.assertTrue(job.wait(TIME) and job.codes() == [0], (job.codes(), job.errors()))
+        restarts = (job.run_dir / "restarts.ndjson").read_text().splitlines()
+        self.assertEqual([json.loads(line)["restart"] for line in restarts], list(range(1, KILLS + 1)))
+        self.assertEqual(self.weights(job), self.weights(whole))
+        check_metrics(job.run_dir / "metrics.ndjson", STEPS)
+        # The metrics have all that was computed: what a restart computed anew is there before its event.
+        lines = [json.loads(line) for line in (job.run_dir / "metrics.ndjson").read_text().splitlines() if line.endswith("}")]
+        steps = sum("event" not in line for line in lines)
+        print(f"{KILLS} kills: {STEPS / steps:.1%} of the {steps} steps were new")
+
+    def weights(self, job):
+        return [path.read_bytes() for path in sorted((job.run_dir / f"ckpt/step-{STEPS:010}").glob("*.safetensors"))]
 
 
 if __name__ == "__main__":

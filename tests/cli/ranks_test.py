@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from ranks import environment
 from support import PLAIT, TORCHRUN, TIME, RankCase, checkpoint_files
 
 TWO = "topology.data=2"
+ALL = os.environ.get("PLAIT_TEST_ALL") == "1"  # repetitions that take minutes
 LONG = "run.steps=100000000"
 
 
@@ -274,13 +276,18 @@ class Local(Ranks):
         self.assertEqual((outcome.records[-1]["exit"], outcome.records[-1]["rank"]), (5, None))
 
     def test_no_rank_outlives_the_launcher(self):
-        for _ in range(5):
+        """And none listens at the port at which they met."""
+        for _ in range(50 if ALL else 5):
             shutil.rmtree(self.folder / "cut", ignore_errors=True)
             run = self.start_long("topology.data=4")
             workers = workers_of(run.pid)
+            self.assertEqual(len(workers), 4)
+            port = int(re.search(rb"PLAIT_RENDEZVOUS=127\.0\.0\.1:(\d+)", pathlib.Path(f"/proc/{workers[1]}/environ").read_bytes())[1])
             run.kill()
             run.wait()
             self.until(lambda: not any(map(alive, workers)))
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), TIME)
 
     def test_the_secret_is_nobodys_business(self):
         run = self.start_long(TWO)

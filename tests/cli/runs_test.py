@@ -12,6 +12,31 @@ import unittest
 from support import PLAIT, ROOT, TIME, Case, TINY, checkpoint_files
 
 
+class Shared(Case):
+    def test_of_two_runs_in_one_folder_one_is_refused(self):
+        """Both start at the same moment. PLAIT_TEST_ALL=1 tries it 50 times."""
+        self.write("t.toml", TINY)
+        for i in range(50 if os.environ.get("PLAIT_TEST_ALL") == "1" else 5):
+            words = [PLAIT, "run", "t.toml", "run.steps=1000000000", "run.log_every=1000", "--run-dir", f"r{i}", "--resume", "auto"]
+            both = [subprocess.Popen(words, cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE, text=True) for _ in range(2)]
+            try:
+                end = time.monotonic() + TIME
+                while all(one.poll() is None for one in both) and time.monotonic() < end:
+                    time.sleep(0.005)
+                ended = [one for one in both if one.poll() is not None]
+                self.assertEqual(len(ended), 1)
+                err = ended[0].communicate(timeout=TIME)[1]
+                other, = (one for one in both if one is not ended[0])
+                self.assertEqual(ended[0].returncode, 1, err)
+                self.assertRegex(err, rf"r{i} is in use by host .*process {other.pid}\b")
+                self.assertIsNone(other.poll())
+            finally:
+                for one in both:
+                    one.kill()
+                    one.communicate(timeout=TIME)
+
+
 class Interrupted(Case):
     STEPS = "run.steps=6000"
 
