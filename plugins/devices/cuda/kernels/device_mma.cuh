@@ -25,13 +25,6 @@ __device__ __forceinline__ SharedAddress shared_address(const void* p) {
   return static_cast<SharedAddress>(__cvta_generic_to_shared(p));
 }
 
-// The same address, but what is computed of it is computed here, in each pass of a loop again, and
-// does not occupy registers all the time.
-__device__ __forceinline__ SharedAddress computed_here(SharedAddress at) {
-  asm volatile("" : "+r"(at));
-  return at;
-}
-
 // Copies 16 or 4 bytes, aligned to as many; 0 where `valid` is false, and `from` is then not read.
 // They are there after copy_wait() of this thread and a barrier.
 __device__ __forceinline__ void copy_async16(SharedAddress to, const void* from, bool valid) {
@@ -127,7 +120,6 @@ inline SharedAddress shared_address(const void* p) {
   return static_cast<SharedAddress>(static_cast<const unsigned char*>(p) -
                                     static_cast<unsigned char*>(emulator_state.dynamic_shared));
 }
-inline SharedAddress computed_here(SharedAddress at) { return at; }
 inline unsigned char* emulated_shared(SharedAddress at) {
   return static_cast<unsigned char*>(emulator_state.dynamic_shared) + at;
 }
