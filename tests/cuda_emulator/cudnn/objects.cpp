@@ -114,6 +114,7 @@ Operation operation_of(const Object& o, Program& p) {
     const Object& how = *find(o.get<Descriptor>(Attribute::pointwise_operation));
     out.kind = Operation::Kind::pointwise;
     out.mode = how.get<Pointwise>(Attribute::pointwise_mode);
+    out.precision = how.get<Data>(Attribute::pointwise_precision);
     out.axis = how.get<int64_t>(Attribute::pointwise_axis, 0, -1);
     out.x = use(Attribute::pointwise_x), out.b = use(Attribute::pointwise_b);
     out.t = use(Attribute::pointwise_t), out.y = use(Attribute::pointwise_y);

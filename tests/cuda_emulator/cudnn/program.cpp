@@ -77,6 +77,8 @@ std::string fault_of_pointwise(const Operation& o, const Program& p) {
   if ((o.b == 0) != is_unary(o.mode) || (o.t != 0) != select) return "operands of another mode";
   if ((o.axis >= 0) != (o.mode == Pointwise::index) || o.axis > 3) return "an axis";
   if ((y.type == Data::boolean) != compares(o.mode)) return "a comparison that is not boolean";
+  if (o.precision != (compares(o.mode) ? Data::boolean : Data::f32))
+    return "a precision other than f32, or boolean of a comparison";
   if ((y.type == Data::i32) != (o.mode == Pointwise::index)) return "an index that is not i32";
   if (select && p.tensors.at(o.t).type != Data::boolean) return "a choice that is not boolean";
   for (const int64_t id : {o.x, o.b, o.t})

@@ -27,6 +27,7 @@ struct Operation {
   Kind kind{};
   Pointwise mode{};
   Reduction reduction{};
+  Data precision = Data::f32;  // of a pointwise operation: what it computes in
   int64_t axis = -1;
   // Ids: of a product a and b; of others x, b (0: none) and t (0: none).
   int64_t x = 0, b = 0, t = 0, y = 0;
