@@ -25,6 +25,7 @@ namespace emulator {
 struct Node {
   std::function<CUresult()> run;
   std::set<size_t> after;
+  int priority;  // of the stream
 };
 using Nodes = std::vector<Node>;
 
@@ -48,6 +49,7 @@ struct CUstream_st {
   CUcontext context;
   std::shared_ptr<emulator::Capture> capture;  // while it captures
   std::set<size_t> last;                       // nodes of the capture that the next one comes after
+  int priority = 0;
 };
 struct CUevent_st {
   CUcontext context;

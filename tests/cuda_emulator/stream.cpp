@@ -41,7 +41,7 @@ CUresult submit(CUstream stream, std::function<CUresult()> work) {
   if (!stream || !stream->capture) return work();
   Capture& c = *stream->capture;
   if (!c.valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  c.nodes.push_back({std::move(work), stream->last});
+  c.nodes.push_back({std::move(work), stream->last, stream->priority});
   stream->last = {c.nodes.size() - 1};
   return CUDA_SUCCESS;
 }
@@ -74,12 +74,13 @@ bool lives(const std::set<Handle>& all, Handle h) {
 
 using namespace emulator;
 
-CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int) {
+CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
   ENTER(cuStreamCreateWithPriority, kContext);
   if (flags != CU_STREAM_NON_BLOCKING)
     return say(CUDA_ERROR_INVALID_VALUE,
                "a stream without CU_STREAM_NON_BLOCKING, which waits for the default stream");
-  *out = new CUstream_st{current_context, nullptr, {}};
+  constexpr int kHighest = -5, kLowest = 0;
+  *out = new CUstream_st{current_context, nullptr, {}, std::clamp(priority, kHighest, kLowest)};
   driver().streams.insert(*out);
   return CUDA_SUCCESS;
 }
@@ -258,9 +259,17 @@ CUresult cuEventElapsedTime(float* out, CUevent from, CUevent to) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph graph, unsigned long long) {
+// Without the flag CUDA runs the graph, too, but all of it with the priority of one stream.
+CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
   ENTER(cuGraphInstantiate, kContext);
   if (!lives(driver().graphs, graph)) return CUDA_ERROR_INVALID_VALUE;
+  const Nodes& nodes = *graph->nodes;
+  const bool equal = std::all_of(nodes.begin(), nodes.end(), [&](const Node& n) {
+    return n.priority == nodes.front().priority;
+  });
+  if (!equal && !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
+    return say(CUDA_ERROR_INVALID_VALUE,
+               "cuGraphInstantiate() of a graph that loses the priorities of its streams");
   *out = new CUgraphExec_st{graph->nodes};
   driver().executables.insert(*out);
   return CUDA_SUCCESS;

@@ -28,9 +28,11 @@ bool Event::passed() const {
   return true;
 }
 
-// Uploaded at once, so that the first launch is as fast as the others.
+// Uploaded at once, so that the first launch is as fast as the others. Work of a backend's stream
+// keeps the priority of that stream, else a graph has the one of the stream that launches it.
 Graph::Graph(Device& device, CUgraph recorded, CUstream upload) : device_(device) {
-  const CUresult r = driver().cuGraphInstantiate(&exec_, recorded, 0);
+  const CUresult r =
+      driver().cuGraphInstantiate(&exec_, recorded, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   driver().cuGraphDestroy(recorded);
   check(r, "making a graph of the recorded work");
   if (const CUresult u = driver().cuGraphUpload(exec_, upload); u != CUDA_SUCCESS) {
