@@ -68,6 +68,18 @@ function(plait_link_list target file)
   endforeach()
 endfunction()
 
+# plait_not_built(<text>): says while configuring, and in the file not_built.txt, which ./dev shows,
+# what is left out for want of something on this machine.
+set_property(GLOBAL PROPERTY PLAIT_NOT_BUILT "")
+function(plait_not_built text)
+  message(STATUS "${text}")
+  set_property(GLOBAL APPEND_STRING PROPERTY PLAIT_NOT_BUILT "${text}\n")
+endfunction()
+function(plait_write_not_built)
+  get_property(text GLOBAL PROPERTY PLAIT_NOT_BUILT)
+  file(WRITE ${PROJECT_BINARY_DIR}/not_built.txt "${text}")
+endfunction()
+
 # plait_has_needs(<variable> <file>): whether every target that <file> names, one per line, exists:
 # what needs an optional library is left out without it. The file may be missing: nothing is needed.
 function(plait_has_needs variable file)
@@ -79,7 +91,7 @@ function(plait_has_needs variable file)
   file(STRINGS ${file} targets)
   foreach(target IN LISTS targets)
     if(NOT TARGET ${target})
-      message(STATUS "no ${target} here: the tests of ${file} are not built")
+      plait_not_built("no ${target} here: the tests of ${file} are not built")
       set(${variable} FALSE PARENT_SCOPE)
     endif()
   endforeach()
