@@ -6,7 +6,10 @@
 #include <cstring>
 
 #include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
+#include "engine/data/sample_order.hpp"
 
 namespace plait::session {
 namespace {
@@ -140,6 +143,7 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
       r.skipped && r.loss_scale > c_.plan.experiment.precision.scale_min * (1 + 1e-6);
   c_.state.consecutive_skipped = !r.skipped ? 0 : c_.state.consecutive_skipped + (scales ? 0 : 1);
   if (!r.skipped) return;
+  batch_ = samples.batch;
   // An index that no op accepts is a fault of the data: later steps cannot repair it.
   fail_out_of_range(c_.ranks, out_of_range_text(c_.plan, samples.outside, "[data.train]",
                                                 strf("step %ld", static_cast<long>(r.step))));
@@ -158,6 +162,47 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
       input.empty() ? "" : ("; " + input + ": correct [data.train]").c_str(),
       static_cast<long>(c_.state.consecutive_skipped)));
   if (limit > 0 && c_.state.consecutive_skipped >= limit) fail(r, "", next_launched);
+}
+
+namespace {
+
+// The samples of a batch of [data.train], of all ranks.
+void write_samples(JsonWriter& w, const plan::Plan& plan, int64_t batch) {
+  const data::DataLoaderConfig l = plan::loader_config(plan, "train", true);
+  const int64_t have = plan.dataset("train")->info().n_samples,
+                n = l.limit > 0 ? std::min(l.limit, have) : have,
+                per_epoch = data::batches_per_epoch(n, l.batch), epoch = batch / per_epoch,
+                first = batch % per_epoch * l.batch, end = std::min(first + l.batch, n);
+  const data::SampleOrder order(l.seed, epoch, n, l.shuffle);
+  w.field("epoch", epoch).field("batch", batch).key("samples").array();
+  for (int64_t i = first; i < end; ++i) w.value(order(i));
+  w.end_array();
+}
+
+}  // namespace
+
+// The error that follows says more than that there is no such file.
+void NumericsGuard::dump(const StepResult& r, const std::string& op) noexcept {
+  if (!c_.run_files) return;
+  try {
+    JsonWriter w(true);
+    w.object().field("schema", 1).field("step", r.step);
+    w.field("steps_in_a_row", c_.state.consecutive_skipped).field("first", op);
+    w.field("loss", r.loss).field("grad_norm", r.grad_norm);
+    w.field("learning_rate", r.learning_rate).field("loss_scale", r.loss_scale);
+    if (batch_ >= 0) write_samples(w, c_.plan, batch_);
+    w.end_object();
+    const std::string folder = join_path(c_.run_files->dir().path(), "nonfinite"),
+                      path = join_path(folder, strf("step-%ld.json", static_cast<long>(r.step)));
+    c_.files.make_folders(folder);
+    c_.files.replace(path, w.text() + "\n");
+    c_.log.warn("[session] '" + path + "' has the figures " +
+                (batch_ >= 0 ? "and the samples " : "") +
+                strf("of step %ld", static_cast<long>(r.step)));
+  } catch (const std::exception& e) {
+    c_.log.warn(std::string("[session] the step that was not finite could not be noted: ") +
+                e.what());
+  }
 }
 
 void NumericsGuard::fail(const StepResult& r, const std::string& saved, bool next_launched) {
@@ -179,6 +224,7 @@ void NumericsGuard::fail(const StepResult& r, const std::string& saved, bool nex
   // twice.
   next_launched = c_.on_any_rank(next_launched);
   const std::string op = next_launched ? "" : first_non_finite();
+  dump(r, op);
   fail_collective(
       PLAIT_ERR_NUMERIC,
       steps + "the first value that is not finite comes from " +

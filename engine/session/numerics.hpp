@@ -28,20 +28,24 @@ class NumericsGuard {
   struct Samples {
     Feeder::OutOfRange outside;
     std::string non_finite;  // Feeder::non_finite_text()
+    int64_t batch = -1;      // of [data.train], over all epochs; -1: the host fed them
   };
   // A step has ended. next_launched: the next one is in flight. Errors: PLAIT_ERR_DATA for an index
   // out of range, and as fail() after guard.nonfinite_limit skipped steps.
   void check(const StepResult& result, const Samples& samples, bool next_launched);
   // Throws the error of a run whose last steps, up to this one, were not finite. saved: the end of
-  // the text, about saved state.
+  // the text, about saved state. Rank 0 writes what is known of the step to the run directory,
+  // nonfinite/step-N.json.
   [[noreturn]] void fail(const StepResult& result, const std::string& saved, bool next_launched);
 
  private:
   bool has_zero_weight() const;
+  void dump(const StepResult& result, const std::string& op) noexcept;
   std::string first_non_finite();
 
   SessionContext& c_;
   const HostBuffer& results_;
+  int64_t batch_ = -1;  // of the last step that was skipped
 };
 
 }  // namespace plait::session

@@ -198,10 +198,11 @@ StepResult StepRunner::finish_step() {
   add_totals(launch, r);
   // Before the guard, which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
-  NumericsGuard::Samples samples{launch.outside, ""};
+  NumericsGuard::Samples samples{launch.outside, "", std::max<int64_t>(launch.next_batch, 0) - 1};
   if (r.skipped && !looks_ahead_) {  // else the next step's are staged by now
     feeder_->fetch(c_.executor, false);
-    samples = {feeder_->find_out_of_range(), feeder_->non_finite_text()};
+    samples.outside = feeder_->find_out_of_range();
+    samples.non_finite = feeder_->non_finite_text();
   }
   guard_.check(r, samples, in_flight() > 0);
   return r;
