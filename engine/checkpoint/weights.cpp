@@ -177,7 +177,7 @@ void Weights::read_index(FileSystem& files, const std::string& path, const JsonV
     const std::string& name = map->items[i].text;
     // The files lie beside the index; a name that leads elsewhere is a trap.
     if (!map->items[i].is(Kind::kText) || name.empty() || name == "." || name == ".." ||
-        name.find('/') != std::string::npos)
+        name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
       bad("names '" + printable(name) + "' as the file of '" + printable(tensor) +
           "', expected a file beside it, without a folder");
     const SafetensorsFile*& file = open[name];
