@@ -11,6 +11,7 @@
 #include "engine/session/profiler.hpp"
 #include "engine/session/session_parts.hpp"
 #include "engine/session/trainer.hpp"
+#include "kit/shell_word.hpp"
 
 namespace plait::session {
 namespace {
@@ -54,7 +55,7 @@ Start open_files(SessionParts& parts) {
     fail_config("[session] '" + c.settings.run_dir +
                 "' holds checkpoints of an earlier run; resume it with run.resume = \"auto\" "
                 "(plait run FILE --run-dir " +
-                c.settings.run_dir + " --resume auto), or name another folder");
+                kit::path_word(c.settings.run_dir) + " --resume auto), or name another folder");
   Start start;
   std::unique_ptr<checkpoint::Checkpoint>& found = start.from;
   if (mode != Resume::kNever && !c.settings.run_dir.empty())

@@ -134,8 +134,17 @@ std::string shell_quoted(std::string_view text) {
            std::string_view("_-./=,:+@%").find(c) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
-  std::string all = "'";
-  for (const char c : text) all += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  // On one line, and without control characters, which a terminal would obey.
+  const bool escaped = std::any_of(text.begin(), text.end(), control);
+  std::string all = escaped ? "$'" : "'";
+  for (const char c : text)
+    if (control(static_cast<unsigned char>(c)))
+      all += strf("\\%03o", static_cast<unsigned>(c));
+    else if (c == '\'' || (escaped && c == '\\'))
+      all += escaped ? std::string("\\") + c : "'\\''";
+    else
+      all += c;
   return all + "'";
 }
 

@@ -61,7 +61,7 @@ class Terminal {
   int write_error_ = 0;
 };
 
-// For a shell: unchanged if it has no special characters, else in single quotes.
+// For bash, on one line: unchanged if it has no special characters, else quoted.
 std::string shell_quoted(std::string_view text);
 // The same for a path that must not be taken for an option: "./-name".
 std::string path_word(std::string_view path);

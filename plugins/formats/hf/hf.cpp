@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "kit/shell_word.hpp"
 #include "plugins/formats/hf/chat_template.hpp"
 #include "plugins/formats/hf/folder.hpp"
 #include "plugins/formats/hf/peft_files.hpp"
@@ -92,7 +93,7 @@ void refuse_adapter(const std::string& folder) {
     fail(PLAIT_ERR_CONFIG, "[format.hf] folder '" + folder +
                                "' has an adapter of the library PEFT (adapter_config.json), and no "
                                "model; import its base first, then: plait import peft " +
-                               folder + " OUT --option base=BASE");
+                               kit::path_word(folder) + " OUT --option base=BASE");
 }
 
 void read(const Options&, const std::string& folder, const FormatOutput& out) {
