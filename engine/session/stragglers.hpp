@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ class Stragglers {
   // Of the steps since begin(); nullopt: nothing is known.
   std::optional<BusyTimes> times();
   void begin();
-  // A rank that has been much slower than its stage over some seconds of steps; nullopt if none is,
+  // A rank that has been much slower than its stage over some seconds of steps, in sum and in many
+  // of them; nullopt if none is,
   // or if the last one was told of less than ten minutes of steps ago. Begins to observe anew.
   std::optional<BusyTimes> slow();
 
@@ -41,9 +43,13 @@ class Stragglers {
     double time = 0;  // of the slowest rank in each step
   };
   std::optional<BusyTimes> times_of(const Window& window);
+  double median(std::span<const double> seconds);
+  size_t in_stage() const;
 
   const plan::Plan& plan_;
   Window line_, observed_;
+  std::vector<int64_t> often_;  // by rank, how many observed steps were much slower than the median
+  std::vector<double> step_;    // seconds of one step, by rank
   std::vector<double> sorted_;  // of a stage
   double silent_ = 0;           // seconds of steps until the next warning
 };

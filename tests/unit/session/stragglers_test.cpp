@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "engine/session/slow_ops.hpp"
 #include "tests/unit/session/sessions.hpp"
@@ -71,6 +72,33 @@ TEST_CASE("a slow rank is found once it has been slow for some time") {
   found.begin();
   steps.add(found, {0.1, 0, 0.1, 0.1}, 1);  // a rank that does not tell
   CHECK_FALSE(found.times());
+}
+
+// Times of ranks that do the same work on a machine that does other things, too: up to a fifth more
+// at any time; in the clean steps now and then one that takes several times as long.
+TEST_CASE("no rank of 200 clean steps is slow, and one of half the speed is found within 20") {
+  constexpr int kSeeds = 100, kRanks = 4, kClean = 200, kPrompt = 20;
+  constexpr double kStep = 0.3, kMore = 0.2, kRare = 0.01, kPause = 5;
+  Steps steps({"topology.data=4"}, kRanks);
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    std::uniform_real_distribution<double> part;
+    const auto step = [&](Stragglers& to, double slow, double rare) {
+      std::vector<double> seconds;
+      for (int r = 0; r < kRanks; ++r)
+        seconds.push_back(kStep * (1 + kMore * part(random)) * (part(random) < rare ? kPause : 1) *
+                          (r == 1 ? slow : 1));
+      steps.add(to, seconds, 1);
+      return to.slow();
+    };
+    Stragglers clean(*steps.plan), slowed(*steps.plan);
+    for (int i = 0; i < kClean; ++i) CHECK_FALSE(step(clean, 1, kRare));
+    std::optional<BusyTimes> found;
+    for (int i = 0; i < kPrompt && !found; ++i) found = step(slowed, 2, 0);
+    REQUIRE(found);
+    CHECK(found->slowest == 1);
+  }
 }
 
 TEST_CASE("the warning names the op that takes longer, if one does") {
