@@ -4,8 +4,12 @@
 //   never=R             rank R waits for ever while it connects
 //   hang=R:N            the Nth exchange of rank R, counted from 0 in each communicator, hangs
 //   error=R:N:E         the communicator reports error E when rank R comes to its Nth exchange
+//   fail=ENTRY:N:E      the Nth call of an entry point, counted from 1 over all ranks of the process
+//                       since the faults were set, does nothing and returns error E
 // Several are separated by blanks. Ranks are those of communicators, of which messages have their
 // own.
 #pragma once
 
 extern "C" __attribute__((visibility("default"))) void nccl_emulator_configure(const char* faults);
+// Whether the call that fail= names has come.
+extern "C" __attribute__((visibility("default"))) bool nccl_emulator_has_failed();

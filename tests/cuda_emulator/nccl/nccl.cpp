@@ -28,21 +28,29 @@ struct Faults {
   int version = NCCL_VERSION_CODE;
   int init_rank = -1, init_error = 0, never = -1, hang_rank = -1, hang_at = 0;
   int error_rank = -1, error_at = 0, error = 0;
+  std::string entry;  // that fails
+  int entry_call = 0, entry_error = 0;
 };
 std::mutex faults_mutex;
 
 Faults parsed(const char* text) {
   Faults f;
   std::istringstream in(text ? text : "");
-  for (std::string word; in >> word;)
-    if (std::sscanf(word.c_str(), "version=%d", &f.version) != 1 &&
-        std::sscanf(word.c_str(), "init=%d:%d", &f.init_rank, &f.init_error) != 2 &&
-        std::sscanf(word.c_str(), "never=%d", &f.never) != 1 &&
-        std::sscanf(word.c_str(), "hang=%d:%d", &f.hang_rank, &f.hang_at) != 2 &&
-        std::sscanf(word.c_str(), "error=%d:%d:%d", &f.error_rank, &f.error_at, &f.error) != 3) {
+  for (std::string word; in >> word;) {
+    char entry[64] = "";
+    if (std::sscanf(word.c_str(), "fail=%63[A-Za-z]:%d:%d", entry, &f.entry_call, &f.entry_error) ==
+        3)
+      f.entry = entry;
+    else if (std::sscanf(word.c_str(), "version=%d", &f.version) != 1 &&
+             std::sscanf(word.c_str(), "init=%d:%d", &f.init_rank, &f.init_error) != 2 &&
+             std::sscanf(word.c_str(), "never=%d", &f.never) != 1 &&
+             std::sscanf(word.c_str(), "hang=%d:%d", &f.hang_rank, &f.hang_at) != 2 &&
+             std::sscanf(word.c_str(), "error=%d:%d:%d", &f.error_rank, &f.error_at, &f.error) !=
+                 3) {
       std::fprintf(stderr, "[nccl emulator] '%s' is no fault; see faults.hpp\n", word.c_str());
       std::abort();
     }
+  }
   return f;
 }
 
@@ -68,12 +76,23 @@ thread_local int depth = 0;
 thread_local std::vector<Message> grouped;
 thread_local ncclComm* grouped_comm = nullptr;
 thread_local cudaStream_t grouped_stream = nullptr;
+thread_local ncclResult_t group_error = ncclSuccess;  // of a call in the group: it does nothing
 thread_local std::string last_error;
 
 ncclResult_t refuse(ncclResult_t r, const std::string& why) {
   last_error = why;
   return r;
 }
+
+// What an entry point returns at once, ncclSuccess if it is to go on.
+ncclResult_t failing(const char* entry) {
+  const std::lock_guard lock(faults_mutex);
+  Faults& f = stored();
+  if (f.entry != entry || --f.entry_call != 0) return ncclSuccess;
+  return refuse(static_cast<ncclResult_t>(f.entry_error), "this call was to fail");
+}
+#define ENTER(name) \
+  if (const ncclResult_t fault = failing(#name); fault != ncclSuccess) return fault
 
 // On the stream.
 void run(void* data) {
@@ -115,7 +134,11 @@ ncclResult_t enqueue(Work work, cudaStream_t stream) {
   return ncclInProgress;
 }
 
-ncclResult_t message(Message m, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t message(const char* entry, Message m, ncclComm_t comm, cudaStream_t stream) {
+  if (const ncclResult_t fault = failing(entry); fault != ncclSuccess) {
+    if (depth > 0) group_error = fault;
+    return fault;
+  }
   if (m.peer >= comm->size) return refuse(ncclInvalidArgument, "no such peer");
   if (depth == 0)
     return enqueue({comm, Kind::messages, nullptr, nullptr, 0, ncclUint8, ncclSum, 0, {m}}, stream);
@@ -132,14 +155,21 @@ void nccl_emulator_configure(const char* text) {
   stored() = parsed(text);
 }
 
+bool nccl_emulator_has_failed() {
+  const std::lock_guard lock(faults_mutex);
+  return !stored().entry.empty() && stored().entry_call <= 0;
+}
+
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
+  ENTER(ncclGetVersion);
   *version = faults().version;
   return ncclSuccess;
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  ENTER(ncclGetUniqueId);
   std::memset(id, 0, sizeof *id);
   std::random_device random;
   std::snprintf(id->internal, sizeof id->internal, "/plait-nccl-%d-%08x%08x", getpid(), random(),
@@ -164,6 +194,7 @@ const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   *out = nullptr;
+  ENTER(ncclCommInitRankConfig);
   if (!config || config->magic != 0xcafebeef || config->blocking != 0)
     return refuse(ncclInvalidArgument, "the emulator knows only configurations that do not block");
   CUcontext current = nullptr;
@@ -186,6 +217,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int size, ncclUniqueId id, 
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* out) {
+  ENTER(ncclCommGetAsyncError);
   if (c->failed != ncclSuccess) {
     *out = c->failed;
   } else if (!c->joined) {
@@ -203,12 +235,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* out) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t c) {
+  ENTER(ncclCommFinalize);
   ++c->segment->header().left;
   c->finalizing = true;
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
+  ENTER(ncclCommDestroy);
   c->aborted = true;
   return ncclSuccess;
 }
@@ -223,6 +257,7 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
 
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  ENTER(ncclAllReduce);
   return enqueue({comm,
                   Kind::all_reduce,
                   static_cast<const char*>(in),
@@ -237,6 +272,7 @@ ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType
 
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  ENTER(ncclReduceScatter);
   return enqueue({comm,
                   Kind::reduce_scatter,
                   static_cast<const char*>(in),
@@ -251,6 +287,7 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclData
 
 ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
+  ENTER(ncclAllGather);
   return enqueue({comm,
                   Kind::all_gather,
                   static_cast<const char*>(in),
@@ -265,6 +302,7 @@ ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType
 
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
+  ENTER(ncclBroadcast);
   return enqueue({comm,
                   Kind::broadcast,
                   static_cast<const char*>(in),
@@ -280,23 +318,33 @@ ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType
 ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   return message(
+      "ncclSend",
       {true, static_cast<char*>(const_cast<void*>(in)), count, static_cast<uint32_t>(peer)}, comm,
       stream);
 }
 
 ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return message({false, static_cast<char*>(out), count, static_cast<uint32_t>(peer)}, comm,
-                 stream);
+  return message("ncclRecv", {false, static_cast<char*>(out), count, static_cast<uint32_t>(peer)},
+                 comm, stream);
 }
 
 ncclResult_t ncclGroupStart() {
+  ENTER(ncclGroupStart);
   ++depth;
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupEnd() {
-  if (--depth > 0 || grouped.empty()) return ncclSuccess;
+  if (depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  const ncclResult_t fault = failing("ncclGroupEnd");
+  if (fault != ncclSuccess) group_error = fault;
+  if (--depth > 0) return fault;
+  if (const ncclResult_t error = std::exchange(group_error, ncclSuccess); error != ncclSuccess) {
+    grouped.clear();
+    return error;
+  }
+  if (grouped.empty()) return ncclSuccess;
   return enqueue({grouped_comm, Kind::messages, nullptr, nullptr, 0, ncclUint8, ncclSum, 0,
                   std::exchange(grouped, {})},
                  grouped_stream);
