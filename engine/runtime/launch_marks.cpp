@@ -42,7 +42,15 @@ void LaunchMarks::all_ended() {
 std::string LaunchMarks::unfinished() const {
   for (size_t i = 0; i < size_; ++i)
     if (!at(i).event->passed()) return text(at(i));
-  if (unmarked_.name) return text(unmarked_);
+  return unmarked_.name ? text(unmarked_) : behind_last();
+}
+
+std::string LaunchMarks::awaited() const {
+  if (size_ > 0) return text({nullptr, at(0).name, at(0).first, launches_});
+  return unmarked_.name ? text(unmarked_) : behind_last();
+}
+
+std::string LaunchMarks::behind_last() const {
   if (!last_) return "the copies before its first launch";
   return strf("what follows %s (launch %lu of this session)", last_->c_str(),
               static_cast<unsigned long>(launches_));

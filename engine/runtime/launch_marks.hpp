@@ -29,6 +29,8 @@ class LaunchMarks {
   // The first launch that has not ended, or what follows the last one:
   // "program update (launch 3 of this session)".
   std::string unfinished() const;
+  // What had not ended at the last launch. Asks no event: a device that has failed answers none.
+  std::string awaited() const;
 
   static constexpr size_t kMarks = 32;
 
@@ -40,6 +42,7 @@ class LaunchMarks {
     uint64_t first = 0, last = 0;
   };
   static std::string text(const Mark& mark);
+  std::string behind_last() const;
   Mark& at(size_t i) { return ring_[(oldest_ + i) % ring_.size()]; }
   const Mark& at(size_t i) const { return ring_[(oldest_ + i) % ring_.size()]; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "engine/base/c_error.hpp"
@@ -13,10 +14,15 @@
 
 namespace plait::runtime {
 
-// An error of a collective comes through the device, which is not its cause.
+// An error of a collective comes through the device, which is not its cause. Errors of recorded work
+// come out of a function that waits.
 void Queue::check(plait_error* e, const char* function, const std::string& doing) const {
-  if (e && Communicators::is_collective_error(*e)) throw from_c(e);
-  check_plugin(e, {device_->plugin(), function, "device", device_->item().name}, doing);
+  if (!e) return;
+  if (Communicators::is_collective_error(*e)) throw from_c(e);
+  const std::string_view name = function;
+  const bool waits = name == "sync" || name == "event_query";
+  check_plugin(e, {device_->plugin(), function, "device", device_->item().name},
+               doing.empty() && waits && marks_ ? marks_->awaited() : doing);
 }
 
 Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)) {
@@ -178,20 +184,38 @@ Uploads::~Uploads() {
 
 void Uploads::begin() {
   used_ = 0;
+  part_ = {};
   if (!blocks_.empty()) blocks_[block_].copied->wait();
 }
 
-void Uploads::write(void* to, const void* from, uint64_t bytes) {
+// A call of the device costs the host microseconds, whatever it copies.
+void Uploads::write(void* to, const void* from, uint64_t bytes, bool own_lines) {
   if (blocks_.empty()) return queue_.copy(PLAIT_COPY_TO_DEVICE, to, from, bytes);
+  if (bytes == 0) return;
   const HostMemory& block = *blocks_[block_].memory;
   if (used_ + bytes > block.bytes()) fail_internal("[runtime] a block of uploads is too small");
-  if (bytes) std::memcpy(block.data() + used_, from, bytes);
-  queue_.copy(PLAIT_COPY_TO_DEVICE, to, block.data() + used_, bytes);
+  constexpr uint64_t kLarge = uint64_t{64}
+                              << 10;  // the device copies it while the next one is written
+  const bool follows = own_lines && part_.own_lines && to == part_.to + (used_ - part_.at);
+  if (!follows || (part_.bytes >= kLarge && bytes >= kLarge)) {
+    send();
+    part_ = {static_cast<char*>(to), used_, 0, own_lines};
+  }
+  std::memcpy(block.data() + used_, from, bytes);
+  part_.bytes = used_ + bytes - part_.at;
   used_ += (bytes + 63) / 64 * 64;
+}
+
+void Uploads::send() {
+  if (part_.bytes == 0) return;
+  queue_.copy(PLAIT_COPY_TO_DEVICE, part_.to, blocks_[block_].memory->data() + part_.at,
+              part_.bytes);
+  part_ = {};
 }
 
 void Uploads::end() {
   if (blocks_.empty()) return;
+  send();
   blocks_[block_].copied->record();
   block_ = (block_ + 1) % blocks_.size();
 }

@@ -123,16 +123,26 @@ class Uploads {
   Uploads(Uploads&&) = default;
   // Takes the next block; waits until the device has read it.
   void begin();
-  // Copies into the block and from there to the device; without blocks `from` is borrowed until the
-  // queue is empty.
-  void write(void* to, const void* from, uint64_t bytes);
+  // Copies into the block and, by end(), from there to the device; without blocks `from` is borrowed
+  // until the queue is empty. own_lines: `to` is aligned to 64, and no other buffer has any of the
+  // bytes behind it up to a multiple of 64. Neighbours of which that is true are one copy, unless
+  // both are large.
+  void write(void* to, const void* from, uint64_t bytes, bool own_lines = false);
   void end();
 
  private:
+  // What is in the block and not yet on its way.
+  struct Part {
+    char* to = nullptr;
+    uint64_t at = 0, bytes = 0;  // in the block
+    bool own_lines = false;
+  };
+  void send();
   Queue& queue_;
   std::vector<PinnedBlock> blocks_;
   size_t block_ = 0;
   uint64_t used_ = 0;
+  Part part_;
 };
 
 // A ring of blocks of pinned host memory, into which results are copied asynchronously.

@@ -284,7 +284,8 @@ void Feeder::feed_rows(runtime::Executor& executor, char* to, const Source& from
                        uint64_t row_bytes, int64_t m) {
   const int64_t b = feed_.batch;
   const char* const first = from.data + static_cast<uint64_t>(m * b) * row_bytes;
-  if (!from.on_device) return uploads_->write(to, first, static_cast<uint64_t>(b) * row_bytes);
+  if (!from.on_device)
+    return uploads_->write(to, first, static_cast<uint64_t>(b) * row_bytes, true);
   const int64_t rows = std::clamp<int64_t>(from.rows - m * b, 0, b);
   const uint64_t bytes = static_cast<uint64_t>(rows) * row_bytes,
                  rest = static_cast<uint64_t>(b - rows) * row_bytes;
@@ -298,15 +299,16 @@ void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, 
                   int64_t step, int64_t first_sample) {
   if (!uploads_) uploads_.emplace(executor.queue(), 2, block_bytes());
   uploads_->begin();
-  for (const plan::Field& f : to.fields)
-    feed_rows(executor, executor.address(f.buffer, slot), batch_[f.feed_index], f.sample_bytes, m);
-  if (to.weight.segment >= 0)
-    feed_rows(executor, executor.address(to.weight, slot), weight_, sizeof(data::Weight), m);
+  // In the order in which a plan allocates them, so that they are one copy.
   if (to.counter.segment >= 0) {
     auto& counter = counters_[static_cast<size_t>(m)];
     counter = {step, first_sample};
-    uploads_->write(executor.address(to.counter, slot), counter.data(), sizeof counter);
+    uploads_->write(executor.address(to.counter, slot), counter.data(), sizeof counter, true);
   }
+  if (to.weight.segment >= 0)
+    feed_rows(executor, executor.address(to.weight, slot), weight_, sizeof(data::Weight), m);
+  for (const plan::Field& f : to.fields)
+    feed_rows(executor, executor.address(f.buffer, slot), batch_[f.feed_index], f.sample_bytes, m);
   uploads_->end();
 }
 

@@ -12,7 +12,18 @@ using namespace cuda_emulator;
 
 namespace {
 
+using Keys = std::vector<std::string>;
 using Calls = std::map<std::string, uint64_t>;
+
+// A sample is six tokens of sixteen channels.
+Keys with_attention(Keys more) {
+  more.insert(more.end(),
+              {"data.train.shape=[6, 16]",
+               "model.layers=[{type = \"decoder_block\", name = \"h\", repeat = 2, heads = 2, "
+               "norm = \"rms_norm\", mlp = \"swiglu\", ffn = 24}, {type = \"flatten\"}, "
+               "{type = \"linear\", name = \"head\", out = 10}]"});
+  return more;
+}
 Calls calls_so_far() {
   Calls calls;
   emulator_calls(
@@ -48,16 +59,19 @@ std::string text_of(const Calls& calls) {
 
 TEST_CASE("a step after the first allocates nothing") {
   if (!counts_allocations()) return;
-  for (const std::vector<std::string>& keys : {std::vector<std::string>{},
-                                               {"batch.micro=4"},
-                                               {"precision.compute=bf16"},
-                                               {"device.graphs=false"}}) {
+  for (const Keys& keys :
+       {Keys{},
+        {"batch.micro=4"},
+        {"precision.compute=bf16"},
+        {"device.graphs=false"},
+        with_attention({"precision.compute=bf16", "precision.library_attention=true"})}) {
     CAPTURE(keys.size());
     OnGpu on(keys);
     on.session.step();
     on.session.step();
+    const int steps = keys.size() > 2 ? 2 : 20;  // attention takes time
     const Counted counted;
-    for (int i = 0; i < 20; ++i) on.session.step();  // the order of samples is made anew twice
+    for (int i = 0; i < steps; ++i) on.session.step();  // of 20 two begin a new order of samples
     CHECK(counted.text() == "0");
   }
 }
@@ -71,11 +85,11 @@ TEST_CASE("the count sees allocations") {
   CHECK(counted.text() != "0");
 }
 
-TEST_CASE("each step makes the same few calls of the driver: one graph, a copy for each input") {
+TEST_CASE("each step makes the same few calls of the driver: one graph, a copy for its inputs") {
   struct {
-    std::vector<std::string> keys;
-    uint64_t graphs, uploads;
-  } const cases[] = {{{}, 1, 6}, {{"batch.micro=4"}, 4, 14}, {{"batch.micro=6"}, 3, 10}};
+    Keys keys;
+    uint64_t graphs, uploads;  // one for each micro-batch, two of numbers
+  } const cases[] = {{{}, 1, 3}, {{"batch.micro=4"}, 4, 5}, {{"batch.micro=6"}, 3, 4}};
   for (const auto& c : cases) {
     CAPTURE(c.keys.size());
     OnGpu on(c.keys);
@@ -103,10 +117,8 @@ TEST_CASE("each step makes the same few calls of the driver: one graph, a copy f
 TEST_CASE("the device's memory is what the plan says, to the byte") {
   const uint64_t before = emulator_memory();
   REQUIRE(before == 0);
-  for (const std::vector<std::string>& keys : {std::vector<std::string>{},
-                                               {"batch.micro=4"},
-                                               {"precision.compute=bf16"},
-                                               {"optimizer.type=muon"}}) {
+  for (const Keys& keys :
+       {Keys{}, {"batch.micro=4"}, {"precision.compute=bf16"}, {"optimizer.type=muon"}}) {
     CAPTURE(keys.size());
     OnGpu on(keys);
     const auto plan = nlohmann::json::parse(on.plan.describe());
@@ -121,4 +133,52 @@ TEST_CASE("the device's memory is what the plan says, to the byte") {
     CHECK(emulator_memory() == planned);
   }
   CHECK(emulator_memory() == 0);
+}
+
+TEST_CASE("steps have equal bits: twice, call by call, and whatever is recomputed") {
+  struct {
+    Keys keys;
+    int steps;
+  } const cases[] = {{{"run.steps=200"}, 200},
+                     {{"run.steps=200", "precision.compute=bf16"}, 30},
+                     {with_attention({}), 2},
+                     {with_attention({"precision.compute=bf16"}), 2}};
+  for (const auto& c : cases) {
+    std::vector<double> first;
+    for (const std::string other : {"run.seed=3", "run.seed=3", "device.graphs=false",
+                                    "topology.recompute=none", "topology.recompute=layer"}) {
+      CAPTURE(other);
+      Keys keys = c.keys;
+      keys.emplace_back(other);
+      OnGpu on(keys);
+      std::vector<double> losses;
+      for (int i = 0; i < c.steps; ++i) losses.push_back(on.session.step().loss);
+      if (first.empty()) first = losses;
+      CHECK(losses == first);
+      CHECK(losses.back() != losses.front());
+    }
+  }
+}
+
+TEST_CASE("an error of the GPU names the launch that it may be of") {
+  for (const char* fault : {"cuEventQuery:1:700", "cuStreamSynchronize:1:700"}) {
+    CAPTURE(fault);
+    {
+      OnGpu on;
+      on.session.step();
+      emulator_configure(fault, 1);
+      std::string error;
+      try {
+        on.session.step();
+      } catch (const plait::HostError& e) {
+        error = e.what();
+      }
+      CAPTURE(error);
+      CHECK(error.find("program ") != std::string::npos);
+      CHECK(error.find(" of this session) failed in ") != std::string::npos);
+      CHECK(error.find("[cuda] work on the GPU failed: an illegal memory access") !=
+            std::string::npos);
+    }
+    emulator_configure(nullptr, 1);
+  }
 }

@@ -1,6 +1,7 @@
 // Copies between host and device in pieces, and what uses them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -169,4 +170,39 @@ TEST_CASE("a device that hangs is given up with the name of the launch that has 
                   "launch") != std::string::npos);
   CHECK(hanging(finished(2), copy).find("not finished what follows program second (launch 2 of") !=
         std::string::npos);
+}
+
+TEST_CASE("parts of an upload arrive, and what is not theirs stays") {
+  constexpr uint64_t kLarge = 128 << 10, kFar = 1 << 20, kBytes = 2 << 20;
+  struct {
+    uint64_t at, bytes;
+    bool own_lines;
+  } const parts[] = {
+      {0, 16, true},         {64, 100, true},               // a neighbour
+      {192, kLarge, true},   {192 + kLarge, kLarge, true},  // one of a large part
+      {kFar, 8, false},      {kFar + 64, 8, true},  // what lies between is of another buffer
+      {kFar + 128, 0, true}, {kFar + 256, 60, true}};
+  for (const char* device : {"async", "reference"}) {
+    CAPTURE(device);
+    Relu relu(device, std::string(device) == "async" ? "pinned_only = true" : "");
+    runtime::Executor executor(relu.plan);
+    runtime::Uploads uploads(executor.queue(), 2, 2 * kLarge + 1024);
+    for (char round = 1; round < 5; ++round) {
+      std::vector<char> before(kBytes, static_cast<char>(-round)), found(kBytes);
+      executor.write(relu.x, before.data(), kBytes);
+      const std::vector<char> values(kLarge, round);
+      uploads.begin();
+      for (const auto& p : parts)
+        uploads.write(executor.address(relu.x) + p.at, values.data(), p.bytes, p.own_lines);
+      uploads.end();
+      executor.read(relu.x, found.data(), kBytes);
+      uint64_t end = 0;  // of the part before
+      for (const auto& p : parts) {
+        const auto at = [&](uint64_t i) { return found.begin() + static_cast<int64_t>(i); };
+        CHECK(std::count(at(p.at), at(p.at + p.bytes), round) == static_cast<int64_t>(p.bytes));
+        CHECK(std::count(at(end), at(p.at), -round) == static_cast<int64_t>(p.at - end));
+        end = p.at + (p.own_lines ? (p.bytes + 63) / 64 * 64 : p.bytes);
+      }
+    }
+  }
 }
