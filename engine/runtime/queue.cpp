@@ -14,8 +14,8 @@
 
 namespace plait::runtime {
 
-// An error of a collective comes through the device, which is not its cause. Errors of recorded work
-// come out of a function that waits.
+// An error of a collective comes through the device, which is not its cause. Errors of recorded
+// work come out of a function that waits.
 void Queue::check(plait_error* e, const char* function, const std::string& doing) const {
   if (!e) return;
   if (Communicators::is_collective_error(*e)) throw from_c(e);

@@ -123,10 +123,10 @@ class Uploads {
   Uploads(Uploads&&) = default;
   // Takes the next block; waits until the device has read it.
   void begin();
-  // Copies into the block and, by end(), from there to the device; without blocks `from` is borrowed
-  // until the queue is empty. own_lines: `to` is aligned to 64, and no other buffer has any of the
-  // bytes behind it up to a multiple of 64. Neighbours of which that is true are one copy, unless
-  // both are large.
+  // Copies into the block and, by end(), from there to the device; without blocks `from` is
+  // borrowed until the queue is empty. own_lines: `to` is aligned to 64, and no other buffer has
+  // any of the bytes behind it up to a multiple of 64. Neighbours of which that is true are one
+  // copy, unless both are large.
   void write(void* to, const void* from, uint64_t bytes, bool own_lines = false);
   void end();
 

@@ -1,4 +1,5 @@
-// Calls of the entry points of NCCL fail in turn: the ranks are told, none hangs, and nothing is left.
+// Calls of the entry points of NCCL fail in turn: the ranks are told, none hangs, and nothing is
+// left.
 #include <doctest/doctest.h>
 
 #include "tests/comm/ranks.hpp"
@@ -51,8 +52,9 @@ std::vector<Outcome> outcomes_of(const std::string& faults, double connect, doub
 TEST_SUITE("entries") {
   TEST_CASE("whichever call of NCCL fails, the ranks are told") {
     for (const Outcome& outcome : outcomes_of("", 20, 20)) CHECK(outcome.text == "");
-    // Not the first exchanges, in which connections are made: streams of the emulated driver do their
-    // work at once, so a rank whose peer has left in one waits inside of it, where no time-out is.
+    // Not the first exchanges, in which connections are made: streams of the emulated driver do
+    // their work at once, so a rank whose peer has left in one waits inside of it, where no
+    // time-out is.
     // Of what ends a communicator nobody needs to hear.
     const Entry entries[] = {{"ncclGetUniqueId", 1, 3},
                              {"ncclCommInitRankConfig", 1, 6},

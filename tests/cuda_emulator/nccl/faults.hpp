@@ -4,8 +4,8 @@
 //   never=R             rank R waits for ever while it connects
 //   hang=R:N            the Nth exchange of rank R, counted from 0 in each communicator, hangs
 //   error=R:N:E         the communicator reports error E when rank R comes to its Nth exchange
-//   fail=ENTRY:N:E      the Nth call of an entry point, counted from 1 over all ranks of the process
-//                       since the faults were set, does nothing and returns error E
+//   fail=ENTRY:N:E      the Nth call of an entry point does nothing and returns error E; calls are
+//                       counted from 1 over all ranks of the process, since the faults were set
 // Several are separated by blanks. Ranks are those of communicators, of which messages have their
 // own.
 #pragma once
