@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kit/json_depth.hpp"
+
 namespace plait::support {
 
 using nlohmann::json;
@@ -18,6 +20,10 @@ std::string what_of(const json::exception& e) {
 }  // namespace
 
 nlohmann::json parse_json(const SourceFile& file, std::span<const uint8_t> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const size_t at = kit::too_deep_in_json(text); at != std::string_view::npos)
+    file.bad(at, "lists and objects are nested more than " + std::to_string(kit::kMostJsonLevels) +
+                     " deep");
   try {
     return json::parse(bytes.begin(), bytes.end());
   } catch (const json::parse_error& e) {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "kit/json_depth.hpp"
+
 namespace plait::data::fine_tune {
 namespace {
 
@@ -88,6 +90,10 @@ Message message_of(const Place& place) {
 }
 
 json parse(const std::string& where, std::string_view line) {
+  if (const size_t at = kit::too_deep_in_json(line); at != std::string_view::npos)
+    fail(PLAIT_ERR_DATA, where + ": lists and objects are nested more than " +
+                             std::to_string(kit::kMostJsonLevels) + " deep, at byte " +
+                             std::to_string(at));
   try {
     return json::parse(line);
   } catch (const json::exception& e) {

@@ -338,6 +338,12 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
   fs::copy(folder_of("llama"), scratch / "broken");
   write(scratch / "broken/config.json", "{\"model_type\": ");
   CHECK(refusal(scratch / "broken").find("not valid JSON") != std::string::npos);
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  write(scratch / "broken/config.json",
+        "{\"model_type\": \"llama\", \"hidden_size\": " + deep + "}");
+  CHECK(refusal(scratch / "broken")
+            .find("config.json', offset 138: lists and objects are nested more than 100 deep") !=
+        std::string::npos);
   fs::resize_file(scratch / "broken/config.json", (256u << 20) + 1);
   CHECK(refusal(scratch / "broken").find("config.json': it has 268435457 bytes") !=
         std::string::npos);

@@ -254,6 +254,9 @@ TEST_CASE("lines that are malformed: file, line, key, and what to do") {
   };
   says("{\"prompt\": \"a\"", "this is no JSON");
   says("[1]", "found array, expected an object");
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  says("{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"weight\": " + deep + "}]}",
+       "lists and objects are nested more than 100 deep, at byte 158");
   says("{\"text\": \"a\"}", "neither 'messages' nor 'prompt' and 'completion'; there are: text");
   says("{\"prompt\": \"a\"}", "key 'completion': is missing; there are: prompt");
   says("{\"prompt\": 3, \"completion\": \"\"}", "key 'prompt': found number, expected a text");
