@@ -33,6 +33,14 @@ if(PLAIT_SANITIZE)
   add_link_options(${PLAIT_SANITIZE_FLAGS})
 endif()
 
+if(PLAIT_COVERAGE)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    message(FATAL_ERROR "[build] PLAIT_COVERAGE needs GCC, found ${CMAKE_CXX_COMPILER_ID}; use 'cmake --preset coverage'")
+  endif()
+  add_compile_options(--coverage -O0) # after the build type's own level, which merges lines
+  add_link_options(--coverage)
+endif()
+
 if(PLAIT_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "[build] PLAIT_FUZZ needs clang, found ${CMAKE_CXX_COMPILER_ID}; use 'cmake --preset fuzz'")

@@ -82,15 +82,23 @@ class Job {
   JobState state_;
 };
 
-// The first bytes of a connection, and a rendezvous file.
-void others(std::string_view bytes) {
+template <class Decode>
+void frames(std::string_view bytes, size_t max_payload, Decode&& decode) {
   try {
-    FrameReader reader(kMaxUnproven);
+    FrameReader reader(max_payload);
     reader.add(bytes);
-    while (const auto frame = reader.next()) decode_hello(*frame);
+    while (const auto frame = reader.next()) decode(*frame);
   } catch (const plait::Error& e) {
     if (e.code() != PLAIT_ERR_DATA) abort();
   }
+}
+
+// The first bytes of a connection, what rank 0 sends, and a rendezvous file.
+void others(std::string_view bytes) {
+  frames(bytes, kMaxUnproven, [](const Frame& f) { decode_hello(f); });
+  frames(bytes, kMaxUnproven, [](const Frame& f) { decode_greeting(f); });
+  frames(bytes, kMaxPayload, [](const Frame& f) { decode_introduction(f); });
+  frames(bytes, kMaxPayload, [](const Frame& f) { decode_end(f); });
   try {
     const JoinInfo found = decode_join_info("fuzz", std::string(bytes));
     if (found.secret.size() != 32 || found.run.size() != 16 || found.port == 0) abort();

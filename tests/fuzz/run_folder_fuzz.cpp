@@ -1,6 +1,6 @@
 // A run directory whose metrics.ndjson and, behind bytes 0, status.json and env.json are arbitrary,
-// as `plait runs`, `plot` and `board` read it: values of finite numbers, ascending by step, texts
-// that are safe to print, and no other error than that there is nothing to read.
+// as `plait runs`, `plot`, `board` and `run --json` read it: values of finite numbers, ascending by
+// step, texts that are safe to print, and no other error than that there is nothing to read.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "bindings/cli/chart/curves.hpp"
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/runs/event_reader.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 #include "tests/support/folder.hpp"
 
@@ -52,7 +53,11 @@ void check_curves(const std::string& run) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const plait::test::Folder folder;
+  write(folder, {});
+  EventReader events(folder.path());  // of a run that writes the rest from now on
   write(folder, {reinterpret_cast<const char*>(data), size});
+  for (const Json& event : events.next())
+    if (event.at("run_dir") != folder.path() || event.dump().empty()) abort();
   check_curves(folder.path());
   RunRecord run = read_run(folder.path());
   read_values(run);

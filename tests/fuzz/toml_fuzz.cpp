@@ -17,11 +17,15 @@ using namespace plait::config;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const FakeCatalog catalog;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  // A line that begins with '!' is an override.
-  const size_t mark = text.find("\n!");
+  // What begins with a line break and '!' is an override, up to the next one.
+  size_t mark = text.find("\n!");
   Problems problems;
   Document document = Document::parse(text.substr(0, mark), "fuzz.toml", problems);
-  if (mark != std::string_view::npos) apply_override(document, text.substr(mark + 2), problems);
+  while (mark != std::string_view::npos) {
+    const size_t begin = mark + 2;
+    mark = text.find("\n!", begin);
+    apply_override(document, text.substr(begin, mark - begin), problems);
+  }
   const Experiment experiment = load_experiment(document, catalog, PathResolver(), problems);
   problems.json();
   problems.text();
