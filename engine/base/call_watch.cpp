@@ -28,38 +28,40 @@ std::unique_ptr<CallMark> CallMark::like_own() {
 }
 
 CallWatch::~CallWatch() {
-  if (!thread_.joinable()) return;
-  if (process_ != getpid()) {  // a fork has no threads but the one that forked
-    thread_.detach();
+  // A fork has no threads but the one that forked: nobody ends the wait of this one there, for which
+  // the destructor of its condition would wait.
+  if (process_ != 0 && process_ != getpid()) {
+    static_cast<void>(own_.release());
     return;
   }
+  if (!own_->thread.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(own_->mutex);
     stop_ = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  own_->changed.notify_one();
+  own_->thread.join();
 }
 
 // Without a thread calls are not watched, which is no reason to do nothing at all.
 void CallWatch::add(CallMark& mark) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(own_->mutex);
     mark.after_ = marks_;
     if (marks_) marks_->before_ = &mark;
     marks_ = &mark;
-    if (!thread_.joinable()) try {
-        thread_ = start_thread([this] { work(); });
+    if (!own_->thread.joinable()) try {
+        own_->thread = start_thread([this] { work(); });
         process_ = getpid();
       } catch (const std::exception&) {
         // The next mark tries again.
       }
   }
-  changed_.notify_one();
+  own_->changed.notify_one();
 }
 
 void CallWatch::remove(CallMark& mark) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(own_->mutex);
   (mark.before_ ? mark.before_->after_ : marks_) = mark.after_;
   if (mark.after_) mark.after_->before_ = mark.before_;
 }
@@ -75,15 +77,15 @@ double CallWatch::interval() const {
 
 void CallWatch::work() {
   pthread_setname_np(pthread_self(), "plait-watch");
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(own_->mutex);
   while (!stop_) {
     if (!marks_) {
-      changed_.wait(lock);
+      own_->changed.wait(lock);
       continue;
     }
     const double pause = interval();
     const Stopwatch slept;
-    changed_.wait_for(lock, std::chrono::duration<double>(pause));
+    own_->changed.wait_for(lock, std::chrono::duration<double>(pause));
     if (stop_) break;
     try {
       const std::vector<Line> lines = look(std::min(slept.seconds(), 2 * pause));
@@ -137,7 +139,9 @@ bool CallWatch::look_at(CallMark& m, double seconds, Line& line) const {
     line.text = call->plugin.empty() ? "[plugin] " : "[plugin " + std::string(call->plugin) + "] ";
     line.text += text_of(*call);
   }
-  line.text += strf(" has not returned for %.3g s", m.seconds_);
+  line.text +=
+      strf(m.seconds_ < 100 ? " has not returned for %.3g s" : " has not returned for %.0f s",
+           m.seconds_);
   if (line.late)
     line.text += strf(
         ", expected at most %g (run.plugin_timeout); it hangs, or needs longer: tell the plugin's "

@@ -101,7 +101,8 @@ class WatchedCall {
   const PluginCall* outer_ = nullptr;
 };
 
-// Thread-safe. One thread, from the first mark on, which sleeps but for a look each second. A call
+// Thread-safe. One thread, from the first mark on, which sleeps but for a look each second, or more
+// often where a limit is short. A call
 // that waits for other ranks ("backend") has a limit of its own, topology.timeout, and is not
 // mentioned. Time in which the process was stopped does not count.
 class CallWatch {
@@ -133,12 +134,15 @@ class CallWatch {
   Log& log_;
   const Late late_;
   const double first_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  struct Own {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::thread thread;
+  };
+  std::unique_ptr<Own> own_ = std::make_unique<Own>();
   CallMark* marks_ = nullptr;
   bool stop_ = false;
-  std::thread thread_;
-  int process_ = 0;  // that the thread belongs to
+  int process_ = 0;  // that the thread belongs to; 0: there is none yet
 };
 
 }  // namespace plait

@@ -1,6 +1,7 @@
 // The implementation class of load_experiment(), in parts.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -106,6 +107,8 @@ class ExperimentLoader {
   std::vector<ModelConfig> read_models();
   ModelConfig read_model(const std::string& name, const ConfigEntry& table, bool only);
   std::vector<AdapterConfig> read_adapters(const ConfigEntry& model);
+  void refuse_without_load(const OptionSet& keys, const std::string& path,
+                           std::initializer_list<const char*> names);
   void check_load(const AdapterConfig& adapter, const std::vector<AdapterConfig>& before);
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);

@@ -50,6 +50,17 @@ std::vector<ModelConfig> ExperimentLoader::read_models() {
   return models;
 }
 
+// Keys about weights that no key names.
+void ExperimentLoader::refuse_without_load(const OptionSet& keys, const std::string& path,
+                                           std::initializer_list<const char*> names) {
+  const std::string load = key_path(path, "load");
+  for (const char* key : names)
+    if (!keys.get_texts(key).empty())
+      problems_.add(keys.origin(key), key_path(path, key),
+                    "is about the weights that " + load + " names, and it names none",
+                    "set " + load + ", or remove the key");
+}
+
 ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEntry& table,
                                          bool only) {
   ModelConfig model;
@@ -66,12 +77,8 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
       problems_.add(model.keys.origin("load_names"), key_path(table.path, "load_names"),
                     "the rule '" + printable(rule) + "' " + wrong,
                     "write \"OURS=THEIRS\", for instance \"linear*=fc*\"");
-  for (const char* key : {"load_names", "load_missing", "load_unexpected"})
-    if (model.load.empty() && !model.keys.get_texts(key).empty())
-      problems_.add(
-          model.keys.origin(key), key_path(table.path, key),
-          "is about the weights that " + key_path(table.path, "load") + " names, and it names none",
-          "set " + key_path(table.path, "load") + ", or remove the key");
+  if (model.load.empty())
+    refuse_without_load(model.keys, table.path, {"load_names", "load_missing", "load_unexpected"});
   if (!table.node->is(NodeKind::kTable)) return model;
   if (!good_name(name))
     problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",
@@ -110,6 +117,8 @@ std::vector<AdapterConfig> ExperimentLoader::read_adapters(const ConfigEntry& mo
     AdapterConfig adapter;
     read_item(entry, PLAIT_KIND_PEFT, adapter_keys(), {}, adapter);
     adapter_keys().read(adapter.keys, adapter);
+    if (adapter.load.empty())
+      refuse_without_load(adapter.keys, entry.path, {"load_missing", "load_unexpected"});
     if (adapter.keys.given("match") && adapter.match.empty())
       problems_.add(adapter.keys.origin("match"), key_path(entry.path, "match"),
                     "an empty list matches nothing", "name patterns, as in [\"*.attn.*.weight\"]");

@@ -76,7 +76,8 @@ constexpr Key<RunConfig> kRun[] = {
         "from", "\"\"",
         "checkpoint or run directory that a new run continues from: weights, states of the "
         "optimizer, step and position in the data, of any layout; `resume` takes a checkpoint of "
-        "the run itself first; model.load takes weights alone; empty: none")),
+        "the run itself first; model.load takes weights alone; sessions that keep no files do not "
+        "read it; empty: none")),
     key<&RunConfig::from_position>(bool_option(
         "from_position", "true",
         "false: `from` gives weights and states of the optimizer alone, and steps, schedules and "

@@ -74,7 +74,7 @@ void add_share(LineText& to, const ProgressState& s) {
 
 // " (ppl 4.62)".
 void add_perplexity(LineText& to, const ProgressState& s) {
-  if (s.perplexity <= 0) return;
+  if (!(s.perplexity > 0)) return;  // NaN: of a loss that is not finite
   to.add(" (ppl ");
   add_loss(to, s.perplexity);
   to.add(")");

@@ -439,13 +439,22 @@ void CheckpointIo::write_blocks(const std::vector<LoadedBlock>& blocks) {
 }
 
 void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
+  if (c_.ranks.is_leader()) warn_of_differences(c_.plan, c.state(), c.path(), c_.log);
   take(c, true);
   c_.log.info("[session] continues from '" + c.path() + "', step " + std::to_string(c_.state.step));
 }
 
 void CheckpointIo::begin_from(const checkpoint::Checkpoint& c, bool position) {
   take(c, position);
-  c_.state.kept = {};  // a checkpoint of the other run
+  // These were of the other run, which may have watched another metric.
+  c_.state.kept = {};
+  c_.state.best = 0;
+  c_.state.evaluations_without_gain = -1;
+  if (const int64_t total = c_.plan.total_steps; total > 0 && c_.state.step >= total)
+    c_.log.warn(
+        strf("[session] run.from is at step %ld, and the run ends at step %ld: there is "
+             "nothing to train; set run.steps to more",
+             static_cast<long>(c_.state.step), static_cast<long>(total)));
   c_.log.info(position ? strf("[session] begins at step %ld of '%s'",
                               static_cast<long>(c_.state.step), c.path().c_str())
                        : strf("[session] begins at step 0 with the weights and the optimizer's "
@@ -459,7 +468,6 @@ void CheckpointIo::take(const checkpoint::Checkpoint& c, bool position) {
   if (c_.ranks.is_leader()) log_conversions(c_.plan, c, c_.log);
   const Extra extra = parse_extra(c_.plan, s.extra, s.step, c.path());
   auto normalization = c_.normalizer.parse(s.extra, c.path());
-  if (c_.ranks.is_leader()) warn_of_differences(c_.plan, s, c.path(), c_.log);
   write_blocks(loaded);
   c_.normalizer.take(std::move(normalization));
   c_.executor.sync();

@@ -60,7 +60,7 @@ std::string Schedules::doubt(size_t g, int64_t steps) const {
     return strf("is 0 from step %lld of %lld on: nothing is learned there",
                 static_cast<long long>(ends), static_cast<long long>(steps));
   }
-  if (factor(g, steps) <= factor(g, steps - 1)) return "";
+  if (factor(g, steps) <= factor(g, steps - 1) || factor(g, steps) >= 1) return "";
   return strf("still rises at the last step, %lld: the run ends before its warm-up",
               static_cast<long long>(steps));
 }

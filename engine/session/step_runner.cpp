@@ -314,7 +314,7 @@ void StepRunner::warn_of_schedules() const {
       const config::ItemConfig& schedule = *c_.plan.groups[g].schedule;
       const std::string text = schedule.origin.text() + ": " + schedule.path +
                                ": the learning rate " + what +
-                               "; set the schedule's steps to those of the run";
+                               "; set its steps (total_steps, warmup_steps) to fit the run";
       if (told.insert(text).second) c_.log.warn(text);
     }
   } catch (const Error&) {  // the step that needs the factor tells of it

@@ -258,7 +258,7 @@ bool Trainer::evaluate(const StepResult& r) {
   if (!best_metric_.empty()) drain_save(r);
   const bool best = is_best(e);
   report(r, e, best);
-  const bool stops = stops_early(e);
+  const bool stops = stops_early(r, e);
   if (best) save_best(r, e);
   return stops;
 }
@@ -266,10 +266,19 @@ bool Trainer::evaluate(const StepResult& r) {
 // Saves first what a fault of the evaluation's data would lose.
 void Trainer::evaluate_at_end(const StepResult& r) {
   if (evaluated_at_ == r.step || !c_.plan.dataset("eval")) return;
-  if (experiment_.checkpoint.at_end) save(r, true);
+  if (experiment_.checkpoint.at_end) {
+    save(r, true);
+    drain_save(r);
+  }
+  const bool is_saved = saved_at_ == r.step;
   evaluate(r);
-  // The checkpoint keeps what the evaluation was compared with.
-  if (!experiment_.evaluate.stop_metric.empty()) saved_at_ = -1;
+  if (!is_saved || experiment_.evaluate.stop_metric.empty() || c_.state.kept.step == r.step) return;
+  // The checkpoint also keeps what the evaluation was compared with. Without it, it is complete.
+  saved_at_ = -1;
+  save(r, true);
+  drain_save(r);
+  saved_at_ = r.step;
+  not_saved_.reset();
 }
 
 void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
@@ -302,7 +311,7 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
                 "are not");
 }
 
-bool Trainer::stops_early(const Evaluation& e) {
+bool Trainer::stops_early(const StepResult& r, const Evaluation& e) {
   const auto& stop = experiment_.evaluate;
   if (stop.stop_metric.empty()) return false;
   const int watched = metric_index(stop.stop_metric, kStopKey);
@@ -317,6 +326,7 @@ bool Trainer::stops_early(const Evaluation& e) {
   if (first) c_.state.best = std::numeric_limits<double>::quiet_NaN();  // nothing to compare with
   c_.state.evaluations_without_gain = std::max<int64_t>(c_.state.evaluations_without_gain, 0);
   if (++c_.state.evaluations_without_gain < stop.patience) return false;
+  if (r.step >= c_.plan.total_steps) return false;  // it is at its end
   const auto n = static_cast<long>(c_.state.evaluations_without_gain);
   const std::string count = strf(" for %ld evaluation%s", n, n == 1 ? "" : "s");
   ended_early_ = "stopped early: " + stop.stop_metric +
@@ -497,7 +507,8 @@ StepResult Trainer::loop() {
     // On a single rank an evaluation that is due comes before a stop that the callback asks for; any
     // other request cancels it. Several ranks do not know who asked.
     const int64_t every = experiment_.evaluate.every;
-    const bool evaluates = every > 0 && r.step % every == 0;
+    // The last step is saved before it is evaluated: see evaluate_at_end().
+    const bool evaluates = every > 0 && r.step % every == 0 && r.step < total;
     if (stops && evaluates && c_.ranks.is_single() && !c_.cancelled.load(std::memory_order_relaxed))
       evaluate(r);
     if (stops) stop(r);

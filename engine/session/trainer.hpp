@@ -37,7 +37,7 @@ class Trainer {
   bool is_higher_better(int metric) const;
   double value_of(const Evaluation& e, int metric) const;
   bool is_best(const Evaluation& e) const;
-  bool stops_early(const Evaluation& e);
+  bool stops_early(const StepResult& r, const Evaluation& e);
   void report(const StepResult& r, const Evaluation& e, bool best);
   void save_best(const StepResult& r, const Evaluation& e);
   enum class Stop { kOnRequest, kAfter };  // kAfter: Settings::stop_after

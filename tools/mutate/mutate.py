@@ -93,7 +93,6 @@ class Session:
         self.space = workspace.Workspace(self.root, arguments.own_path)
         print(f"[mutate] the copy is {self.space.tree}" + ("" if self.space.prefix else ", built at its own path"), flush=True)
         tree = self.space.prepare()
-        self.space.build_all()
         self.objects = self.space.objects()
         self.suite = suite.Suite(self.space, arguments.jobs)
         self.equivalent = known_equivalents(arguments.equivalent.read_text())
@@ -107,7 +106,7 @@ class Session:
                 if name.startswith(("engine/", "plugins/")) and name.endswith(".cpp") and name in self.objects and name.startswith(self.a.only)]
 
     def run(self):
-        """The records of the mutants, in the order in which they were drawn."""
+        """(the records of the mutants, those that are switched first; how many others did not compile)"""
         source = drawn(self.root, self.sources(), self.a.seed, self.equivalent)
         mutants = planting.Planting(self.space, self.objects, self.records)
         while missing := self.a.count - len(mutants.compiled()):
@@ -130,7 +129,7 @@ class Session:
             known = {"signature": signature, "tests": {}}
 
         def learned(tests):
-            file.write_text(json.dumps({"signature": signature, "tests": tests}))
+            workspace.write_whole(file, json.dumps({"signature": signature, "tests": tests}))
 
         print(f"[mutate] the mutants are built; each test runs once without one, {len(known['tests'])} are known", flush=True)
         self.suite.learn(known["tests"], learned)

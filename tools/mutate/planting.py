@@ -62,7 +62,7 @@ class Planting:
 
     def signature(self):
         """Of all that is built."""
-        planted = sorted(m.key for m in self.compiled() if m.switched)
+        planted = [[m.number, m.key] for m in self.compiled() if m.switched]
         return hashlib.sha256(json.dumps([self.records.tree, planted]).encode()).hexdigest()[:16]
 
     def _write(self, file):
@@ -73,6 +73,8 @@ class Planting:
 
     def _failed(self, objects):
         """Those that do not compile, of all that are built."""
+        if not objects:
+            return set()
         if self.space.ninja(["-k", "0", *objects], limit=None):
             return set()
         return {word for line in re.findall(r"^FAILED: (?:\[code=\d+\] )?(.*)$", self.space.output, re.MULTILINE) for word in line.split()}
@@ -81,7 +83,7 @@ class Planting:
         return self.space.ninja(self.objects[file])
 
     def _sort(self, file, inside):
-        """Some of the new mutants of a file keep it from compiling: those that do when they are alone in it are not switched."""
+        """Some of the new mutants of a file keep it from compiling: each is tried beside those that do not, and is not switched if it does."""
         tried = [mutant for mutant in inside if mutant.switched]
         for mutant in tried:
             mutant.switched = False

@@ -1,7 +1,7 @@
 """Plants many mutants in one source, each switched on by a variable of the environment: one build then serves them all.
 
 A function is written once for each of its mutants and once as it is: "{ if (on(17)) { a mutant's body } else { the body } }". What
-stands outside of functions, or is evaluated when it is compiled, cannot be switched.
+stands outside of functions, or in one that may be evaluated when it is compiled (constexpr), cannot be switched.
 """
 
 import collections
@@ -28,24 +28,24 @@ namespace planted_mutants {
   if (const int file = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666); file >= 0) ::close(file);
   errno = kept;
 }
-[[maybe_unused]] static bool chosen(int number) {
+[[maybe_unused]] static bool on(int number) {
   static const char* const folder = ::getenv("REACHED");
   static const char* const chosen = ::getenv("CHOSEN");
   static const int on = chosen ? ::atoi(chosen) : -1;
   if (folder) reach(number, folder);
   return on == number;
 }
-[[maybe_unused]] static constexpr bool on(int number) { return __builtin_is_constant_evaluated() ? false : chosen(number); }
 }
 """
 
 SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:template\s*<.*>\s*)?(?:namespace|class|struct|union|extern)\b", re.DOTALL)
 FUNCTION = re.compile(r"\)(?:\s*(?:const|noexcept|override|final|mutable|&&?))*(?:\s*->\s*[\w:<>,&*\s]+)?\s*$")
+COMPILED = re.compile(r"\bconst(?:expr|eval)\b")
 CONSTRUCTOR = re.compile(r"\)\s*(?:noexcept\s*)?:(?!:).*\}\s*$", re.DOTALL)  # its last member is given in braces
 
 
 def bodies(text):
-    """(begin, end) between the outer braces of each function of a source."""
+    """(begin, end) between the outer braces of each function of a source that is not constexpr."""
     clean, found = operators.masked(text), []
 
     def scan(at, end):
@@ -56,7 +56,8 @@ def bodies(text):
                 after = min(operators.closing(clean, at), end)
                 before = clean[header:at]
                 if FUNCTION.search(before) or CONSTRUCTOR.search(before):
-                    found.append((at + 1, after - 1))
+                    if not COMPILED.search(before):
+                        found.append((at + 1, after - 1))
                     header = after
                 elif SCOPE.search(before):
                     scan(at + 1, after - 1)

@@ -50,6 +50,13 @@ def kill(process):
         pass
 
 
+def write_whole(path, text):
+    """Replaces a file at once: an interruption leaves the old one or the new one."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
+
+
 class Workspace:
     def __init__(self, root, own_path=False):
         self.root, self.folder = root, root / "build/mutate"

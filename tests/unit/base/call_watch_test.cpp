@@ -1,9 +1,13 @@
 #include "engine/base/call_watch.hpp"
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -165,4 +169,22 @@ TEST_CASE("the names are read while calls begin and end") {
     });
   }
   CHECK(b.lines.size() >= kCalls);
+}
+
+TEST_CASE("a fork, which has no thread of the watch, closes it without waiting") {
+  Log log;
+  auto watch = std::make_unique<CallWatch>(log);
+  { CallMark mark(*watch, 0); }
+  wait_a_little();  // for the thread, which then waits for a mark
+  const pid_t child = fork();
+  if (child == 0) {
+    watch.reset();
+    _exit(7);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  for (int i = 0; i < 200 && waitpid(child, &status, WNOHANG) == 0; ++i) wait_a_little();
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) kill(child, SIGKILL);
 }

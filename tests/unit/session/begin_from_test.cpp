@@ -46,6 +46,9 @@ TEST_CASE("a run from a checkpoint of another run ends as if it were one") {
     CHECK(o.last.samples == all.last.samples);
     CHECK(o.last.skipped_steps == 0);
     if (ranks == 1) CHECK(o.weights == all.weights);
+    for (const auto& [name, values] : o.weights)
+      for (size_t i = 0; ranks == 2 && i < values.size(); ++i)
+        CHECK(values[i] == doctest::Approx(all.weights.at(name)[i]).epsilon(1e-4));
     // Its files are those of the steps that it made.
     CHECK(steps_of(rest) == std::vector<int64_t>{8, 12});
     const auto lines = lines_of(rest);
@@ -124,6 +127,23 @@ TEST_CASE("without the position a run begins at step 0 with the optimizer's stat
   CHECK(resumed.last.skipped_steps == 0);
   const Outcome through = run(keys, folder / "through");
   CHECK(resumed.weights == through.weights);
+}
+
+TEST_CASE("what the other run compared its evaluations with does not count") {
+  const Folder folder;
+  const std::string first = folder / "first", second = folder / "second";
+  const std::vector<std::string> keys = {
+      "data.eval={type=\"synthetic\", samples=40, shape=[6], classes=4}", "evaluate.every=2",
+      "evaluate.early_stop.metric=loss", "evaluate.early_stop.patience=1",
+      "evaluate.early_stop.min_delta=10.0"};
+  const Outcome early = run(keys, first);  // the second evaluation is no gain of 10
+  REQUIRE(early.error == "");
+  CHECK(early.last.step == 4);
+  std::vector<std::string> more = keys;
+  more.push_back("run.from=" + first);
+  const Outcome o = run(more, second);
+  REQUIRE(o.error == "");
+  CHECK(o.last.step == 8);  // again the second one
 }
 
 TEST_CASE("what run.from cannot take") {
