@@ -315,7 +315,8 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
         "[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
         program::text(known.shape) +
         (error_site_ ? " where it is defined, this layer needs " : " in training, here it is ") +
-        program::text(shape));
+        program::text(shape) +
+        (error_site_ ? "" : "; samples of [data.train] and [data.eval] must have the same shapes"));
   error_site_.reset();
   ValueId& v = parameters_[known.name];
   if (v == 0) {
