@@ -81,7 +81,7 @@ class Local(Ranks):
     def test_one_rank_speaks_and_writes(self):
         done = self.expect(0, "run", "t.toml", TWO, "--json")
         self.assertEqual([record["event"] for record in done.records if record["event"] != "step"],
-                         ["start", "evaluate", "checkpoint", "done"])
+                         ["start", "checkpoint", "evaluate", "done"])
         self.assertEqual([record["step"] for record in done.records if record["event"] == "step"], list(range(1, 41)))
         self.assertEqual((done.event("start")["ranks"], done.event("start")["launcher"]), (2, "PLAIT"))
         run, = (self.folder / "runs/tiny").iterdir()
