@@ -66,8 +66,10 @@ Export export_of(const std::shared_ptr<EngineState>& state, const plait_export_o
     rules.emplace_back(o.names[i]);
   }
   checkpoint::WrittenTypes types{o.dtype};
-  for (const std::string& rule : rules) check_used(from, rule);
-  if (!o.format) return {checkpoint::export_by_rules(from, NameRules(rules), types), {}, ""};
+  if (!o.format) {
+    for (const std::string& rule : rules) check_used(from, rule);
+    return {checkpoint::export_by_rules(from, NameRules(rules), types), {}, ""};
+  }
   if (!rules.empty())
     fail_invalid("[export] there are names beside a format, which names the tensors itself");
   if (ends_with(out, ".safetensors"))
