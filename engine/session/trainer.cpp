@@ -263,22 +263,14 @@ bool Trainer::evaluate(const StepResult& r) {
   return stops;
 }
 
-// Saves first what a fault of the evaluation's data would lose.
+// Saves first what a fault of the evaluation's data would lose. With best or early_stop the
+// checkpoint keeps what the evaluation finds, and is written once, behind it.
 void Trainer::evaluate_at_end(const StepResult& r) {
   if (evaluated_at_ == r.step || !c_.plan.dataset("eval")) return;
-  if (experiment_.checkpoint.at_end) {
+  if (experiment_.checkpoint.at_end && best_metric_.empty() &&
+      experiment_.evaluate.stop_metric.empty())
     save(r, true);
-    drain_save(r);
-  }
-  const bool is_saved = saved_at_ == r.step;
   evaluate(r);
-  if (!is_saved || experiment_.evaluate.stop_metric.empty() || c_.state.kept.step == r.step) return;
-  // The checkpoint also keeps what the evaluation was compared with. Without it, it is complete.
-  saved_at_ = -1;
-  save(r, true);
-  drain_save(r);
-  saved_at_ = r.step;
-  not_saved_.reset();
 }
 
 void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
@@ -507,8 +499,7 @@ StepResult Trainer::loop() {
     // On a single rank an evaluation that is due comes before a stop that the callback asks for; any
     // other request cancels it. Several ranks do not know who asked.
     const int64_t every = experiment_.evaluate.every;
-    // The last step is saved before it is evaluated: see evaluate_at_end().
-    const bool evaluates = every > 0 && r.step % every == 0 && r.step < total;
+    const bool evaluates = every > 0 && r.step % every == 0;
     if (stops && evaluates && c_.ranks.is_single() && !c_.cancelled.load(std::memory_order_relaxed))
       evaluate(r);
     if (stops) stop(r);
