@@ -53,7 +53,7 @@ class CheckpointIo {
   // Takes over a checkpoint that is open. Part of a call that all ranks make.
   void restore(const checkpoint::Checkpoint& c);
   // The same of a new run that begins there. position: with the step, the counts that belong to it
-  // and the place in the data; otherwise these are those of a run that has made no step.
+  // and the place in the data; otherwise these are as before the first step.
   void begin_from(const checkpoint::Checkpoint& c, bool position);
 
  private:

@@ -93,7 +93,7 @@ void open_rank_metrics(SessionContext& c, const std::string& folder) {
   }
 }
 
-// Those that an earlier process wrote into the same folder.
+// Drops the lines that an earlier process wrote into the same folder.
 void forget_steps(SessionContext& c) {
   const int64_t step = c.state.step;
   if (c.run_files && c.run_files->metrics().continues())
@@ -101,7 +101,7 @@ void forget_steps(SessionContext& c) {
   if (c.rank_metrics && c.rank_metrics->continues()) c.rank_metrics->resume(step);
 }
 
-// Whether the parameters are those of a checkpoint.
+// Whether a checkpoint gave the parameters.
 bool begin(SessionParts& parts) {
   SessionContext& c = parts.context;
   Start start;

@@ -5,7 +5,7 @@
 
 A seed draws the same mutants of the same sources: an operator (operators.py), then one of its places in engine/ and plugins/. They are
 compiled in a copy of the tree (workspace.py), all in one build, each behind a switch (switched.py); each test runs once to learn which it
-reaches. For each mutant the tests that reach it run, those of its module first (suite.py), until one fails or the time for a mutant is
+reaches. For each mutant the tests that reach it run, first the ones of its module (suite.py), until one fails or the time for a mutant is
 over. A mutant that cannot be switched, such as a constant's, is built alone. Mutants that do not compile are replaced. What is known is
 kept in build/mutate/, so that the same command continues after an interruption; survivors are tried again when the tree has changed.
 Mutants that change nothing a test could see stand with the reason in equivalent.txt. Exit code: 0 if at least 90 % are found, 1 if not,

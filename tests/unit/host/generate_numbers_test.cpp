@@ -103,7 +103,7 @@ TEST_CASE("int8 weights: log-probabilities near those of f32, on every device") 
       }
 }
 
-TEST_CASE("products in 16 bits: log-probabilities near those of f32, on every device") {
+TEST_CASE("products in 16 bits: log-probabilities near f32, on every device") {
   const std::vector<size_t> prompts{1, 9, 70};
   const auto exact = first_tokens(Run(stories(kOnly)), prompts);
   for (const std::string device : {"cpu", "reference"})

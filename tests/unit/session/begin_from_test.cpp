@@ -49,7 +49,7 @@ TEST_CASE("a run from a checkpoint of another run ends as if it were one") {
     for (const auto& [name, values] : o.weights)
       for (size_t i = 0; ranks == 2 && i < values.size(); ++i)
         CHECK(values[i] == doctest::Approx(all.weights.at(name)[i]).epsilon(1e-4));
-    // Its files are those of the steps that it made.
+    // Its files tell of the steps that it made.
     CHECK(steps_of(rest) == std::vector<int64_t>{8, 12});
     const auto lines = lines_of(rest);
     CHECK(lines.begin()->first == 8);
@@ -96,7 +96,7 @@ TEST_CASE("without the position a run begins at step 0 with the optimizer's stat
   CHECK(still.last.step == 1);
   CHECK(still.last.samples == 8);
   CHECK(still.last.skipped_steps == 0);
-  // The count of updates goes into Adam's bias corrections: they are those of update 8, as a step
+  // The count of updates goes into Adam's bias corrections: here of update 8, as a step
   // whose data is the same shows (the first batch of a run of the same seed).
   const auto half_of = [&](bool states) {
     const Folder other;
