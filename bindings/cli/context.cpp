@@ -176,6 +176,13 @@ std::vector<std::string> FileArguments::overrides() const {
   return all;
 }
 
+Session Context::open_session(const Plan& plan, SessionSettings settings) {
+  opening = true;
+  Session session(plan, std::move(settings));
+  opening = false;
+  return session;
+}
+
 Engine Context::open_engine() {
   EngineSettings settings;
   settings.log = [this](uint32_t level, std::string_view text) {

@@ -69,12 +69,14 @@ class Context {
   std::string command_of_file;       // "plait run FILE ..." of the experiment; "": of none
   std::function<int()> run_command;  // the verb that was parsed
   Exit failed = kFailed;             // the code of a failure that would have kFailed
-  bool opening = false;  // what the experiment names is read: files that cannot be are its problem
+  bool opening = false;              // inside open_session()
   // Called with the failure that ends the command.
   std::function<void(uint32_t code, const std::string& text)> on_failure;
 
   // The engine's log goes to the terminal.
   Engine open_engine();
+  // Files that cannot be read meanwhile are a fault of the experiment that names them.
+  Session open_session(const Plan& plan, SessionSettings settings);
   // --data, else $PLAIT_DATA, else "".
   std::string data_folder() const;
   // The engine's problem text plus facts that only the command line knows: environment variables,

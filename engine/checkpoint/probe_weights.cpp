@@ -7,12 +7,21 @@
 
 namespace plait::checkpoint {
 
-void require_weights(FileSystem& files, const std::string& key, const std::string& path) {
+namespace {
+
+void require_path(FileSystem& files, const std::string& key, const std::string& path,
+                  const std::string& expected) {
   if (!files.exists(path))
-    fail_not_found("[weights] " + key + " names '" + path +
-                   "', which does not exist, expected a safetensors file, a folder of such files "
-                   "with their index, a checkpoint, ckpt/best or a run directory; a relative path "
-                   "is looked up in the data folder and beside the experiment file");
+    fail_not_found("[weights] " + key + " names '" + path + "', which does not exist, expected " +
+                   expected +
+                   "a checkpoint, ckpt/best or a run directory; a relative path is looked up in "
+                   "the data folder and beside the experiment file");
+}
+
+}  // namespace
+
+void require_weights(FileSystem& files, const std::string& key, const std::string& path) {
+  require_path(files, key, path, "a safetensors file, a folder of such files with their index, ");
 }
 
 void probe_weights(FileSystem& files, const std::string& key, const std::string& path) {
@@ -24,11 +33,7 @@ void probe_weights(FileSystem& files, const std::string& key, const std::string&
 }
 
 void probe_checkpoint(FileSystem& files, const std::string& key, const std::string& path) {
-  if (!files.exists(path))
-    fail_not_found("[checkpoint] " + key + " names '" + path +
-                   "', which does not exist, expected a checkpoint, ckpt/best or a run directory; "
-                   "a relative path is looked up in the data folder and beside the experiment "
-                   "file");
+  require_path(files, key, path, "");
   if (!names_checkpoint(files, path))
     fail_data("[checkpoint] " + key + " names '" + path +
               "', which is no checkpoint, expected one, ckpt/best or a run directory; weights "

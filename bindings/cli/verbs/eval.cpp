@@ -41,9 +41,7 @@ int evaluate(Context& context, const EvalArguments& arguments, const std::string
   settings.resume = PLAIT_RESUME_NEVER;
   settings.progress = context.terminal.progress();
   Waiting waiting(context.terminal, "opening: memory, weights, data", shown);
-  context.opening = true;
-  Session session(plan, settings);
-  context.opening = false;
+  Session session = context.open_session(plan, settings);
   report_connected();
   session.load_parameters(checkpoint);
   waiting.end();

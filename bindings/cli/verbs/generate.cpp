@@ -505,9 +505,7 @@ int Generation::run() {
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
-  context_.opening = true;
-  Session session(plan, settings);
-  context_.opening = false;
+  Session session = context_.open_session(plan, settings);
   load(session, values);
   placeholders_.emplace(planned, arguments_.placeholders);
   tell_placeholders();

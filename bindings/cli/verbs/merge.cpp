@@ -71,9 +71,7 @@ int merge_into(Context& context, const std::string& from, const MergeArguments& 
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
-  context.opening = true;
-  Session session(plan, settings);
-  context.opening = false;
+  Session session = context.open_session(plan, settings);
   session.load_parameters(from);
   stop_if(stop);
   if (adapter.empty())

@@ -129,9 +129,7 @@ int Prediction::work(const Plan& plan) {
   const auto batch = entry->at("samples").get<int64_t>();
   if (!is_stream(arguments_.to)) describe_subject(share, batch, samples.described());
   find_start(share, samples.size(), batch);
-  context_.opening = true;
-  Session session(plan, settings);
-  context_.opening = false;
+  Session session = context_.open_session(plan, settings);
   report_connected();
   session.load_parameters(checkpoint_);
   agree(session);

@@ -209,9 +209,7 @@ int measure(Context& context, const ProfileArguments& arguments, const Plan& pla
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
-  context.opening = true;
-  Session session(plan, settings);
-  context.opening = false;
+  Session session = context.open_session(plan, settings);
   report_connected();
   ProfileRequest request;
   if (arguments.evaluate) request.entry_point = "evaluate";

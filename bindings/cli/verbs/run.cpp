@@ -325,9 +325,7 @@ int Run::train(const Plan& plan) {
   const Clock::time_point before = Clock::now();
   Waiting waiting(terminal_, "opening: memory, initial values, weights, data",
                   values_.at("run.progress").value("value", true));
-  context_.opening = true;
-  Session session(plan, settings());
-  context_.opening = false;
+  Session session = context_.open_session(plan, settings());
   waiting.end();
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   report_connected();
