@@ -153,6 +153,8 @@ void RunFiles::status(const observe::RunStatus& s) {
   }
   if (s.state == observe::kRunning) return;
   const bool done = s.state == observe::kDone;
+  if (!done && !s.message.empty())
+    log_file_.line(PLAIT_LOG_ERROR, "[run] " + s.state + ": " + s.message);
   events_.end_of_run(done, unix_seconds());
   events_.flush();
   write_wandb([&](observe::WandbWriter& to) { to.end_of_run(done ? 0 : 1, unix_seconds()); });

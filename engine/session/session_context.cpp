@@ -75,8 +75,14 @@ void SessionContext::need_data(const char* what) const {
 void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
+  // Before the reason is known, for what started this process may end it now.
   if (rank_log) rank_log->error(where + "\n" + e.full_text());
-  ranks.fail_on_all_ranks(where, e);
+  try {
+    ranks.fail_on_all_ranks(where, e);
+  } catch (const Error& told) {
+    if (rank_log && told.text() != e.text()) rank_log->error(told.text());
+    throw;
+  }
 }
 
 }  // namespace plait::session

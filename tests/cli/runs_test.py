@@ -321,6 +321,7 @@ class Spoiled(Case):
         self.assertEqual([json.loads(line)["loss"] for line in written if "lr" in json.loads(line)], losses)
         status = json.loads((self.folder / "r/status.json").read_text())
         self.assertEqual((status["state"], status["loss"]), ("aborted", losses[-1]))
+        self.assertRegex((self.folder / "r/log/rank-0.log").read_text(), r"Z error \[run\] aborted: .* in a row")
 
     def test_a_folder_that_cannot_be_written(self):
         self.write("t.toml", TINY)

@@ -106,6 +106,10 @@ class Slurm(unittest.TestCase):
     def status(self, run):
         return json.loads((self.folder / run / "status.json").read_text())["state"]
 
+    def log(self, run, rank):
+        """What a rank reported. srun may lose the last lines of its output when another rank was killed."""
+        return (self.folder / run / f"log/rank-{rank}.log").read_text()
+
     def ranks(self, run):
         """Processes of the ranks of a run, by rank."""
         found = {}
@@ -158,7 +162,7 @@ class Steps(Slurm):
             os.kill(self.ranks(f"r{victim}")[victim], signal.SIGKILL)
             out, _ = run.communicate(timeout=TIME)
             self.assertEqual(run.returncode, 128 + signal.SIGKILL, out)
-            self.assertIn(f"rank {victim} (pipeline 0, data {victim}, tensor 0) is lost", out)
+            self.assertIn(f"rank {victim} (pipeline 0, data {victim}, tensor 0) is lost", self.log(f"r{victim}", 1 - victim))
             self.assertEqual(self.ranks(f"r{victim}"), {})
 
 
@@ -212,7 +216,8 @@ class Jobs(Slurm):
         self.trains("r")
         os.kill(self.ranks("r")[0], signal.SIGKILL)
         self.assertEqual(self.ended(job), ("FAILED", "137:0", "0"))
-        self.assertIn("rank 0 (pipeline 0, data 0, tensor 0) is lost", self.said())
+        self.assertIn("rank 0 (pipeline 0, data 0, tensor 0) is lost", self.log("r", 1))
+        self.assertIn("srun ended with 137; what each rank reported: r/log/rank-*.log", self.said())
 
     def test_a_node_fails(self):
         job = self.submit(*ENDLESS, TWO, "--nodes", "2", "checkpoint.every=200", "--run-dir", "r")

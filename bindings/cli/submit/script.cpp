@@ -135,7 +135,11 @@ std::string script_text(const BatchScript& s) {
          "if [ \"$again\" ] && [ \"$code\" -eq 4 ]; then  # 4: saved, and not at its end\n"
          "  echo \"the time is up: job $SLURM_JOB_ID is queued again\"\n"
          "  scontrol requeue \"$SLURM_JOB_ID\" || echo \"it is not; to go on: sbatch \"" +
-         script + "\nfi\nexit \"$code\"\n";
+         script +
+         "\nelif [ \"$code\" -ne 0 ] && [ \"$code\" -ne 4 ] && [ -d \"$run/log\" ]; then\n"
+         "  # srun may lose the last lines of ranks when one of them is killed.\n"
+         "  echo \"srun ended with $code; what each rank reported: $run/log/rank-*.log\"\n"
+         "fi\nexit \"$code\"\n";
 }
 
 }  // namespace plait::cli
