@@ -111,6 +111,7 @@ void NdjsonWriter::event(std::string_view event, int64_t step, double time,
   for (const NamedValue& v : values) line_.field(v.name, v.value);
   if (!text_name.empty()) line_.field(text_name, text);
   finish();
+  flush();
 }
 
 void NdjsonWriter::resume(int64_t from_step, double time) {
@@ -119,6 +120,7 @@ void NdjsonWriter::resume(int64_t from_step, double time) {
   line_.field("from_step", from_step);
   line_.field("time", time);
   finish();
+  flush();
 }
 
 }  // namespace plait::observe

@@ -1,4 +1,4 @@
-// metrics.ndjson: one JSON object per line, one write per line, appended.
+// metrics.ndjson: one JSON object per line, appended; a write has whole lines.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,9 @@ class NdjsonWriter {
  public:
   static constexpr int kSchema = 1;
 
-  // batch_ms > 0: lines are collected for that long and written together. 0: one write per line.
+  // batch_ms > 0: lines of steps are collected for that long and written together, so that a process
+  // that is killed loses no more; a step that takes longer is written at once, and so is an event.
+  // 0: one write per line.
   // If an earlier process left an incomplete last line, a newline is written first. log: is told of
   // errors of writing, which are not thrown (appended_file.hpp). Errors: PLAIT_ERR_IO.
   NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,

@@ -41,8 +41,8 @@ class RunFiles {
     events_.scalar(tag, step, unix_seconds, value);
     write_wandb([&](observe::WandbWriter& to) { to.scalar(tag, step, unix_seconds, value); });
   }
-  // Writes what these have collected.
-  void flush_scalars();
+  // Writes what these and metrics() have collected.
+  void flush();
   // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
   // Also tells TensorBoard and Weights & Biases how the run ended. That the file cannot be written is

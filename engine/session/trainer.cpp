@@ -249,10 +249,16 @@ void Trainer::stop(const StepResult& r, Stop why) {
                                : "; saved as " + checkpoint_));
 }
 
+// Between two steps, before what may last longer.
+void Trainer::pause() {
+  p_.steps.pause();
+  if (c_.run_files) c_.run_files->metrics().flush();
+}
+
 bool Trainer::evaluate(const StepResult& r) {
   if (!c_.plan.dataset("eval")) return false;
   evaluated_at_ = r.step;
-  p_.steps.pause();
+  pause();
   const Evaluation e = evaluation(r);
   // Ranks learn at different steps that the save of the best one so far has failed.
   if (!best_metric_.empty()) drain_save(r);
@@ -286,7 +292,7 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
       if (starts_with(v.name, "loss.")) std::replace(tag.begin(), tag.end(), '.', '/');
       c_.run_files->scalar(tag, r.step, now, v.value);
     }
-    c_.run_files->flush_scalars();
+    c_.run_files->flush();
   }
   std::string text =
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
@@ -409,7 +415,7 @@ void Trainer::save_at_end(const StepResult& r) {
 // A save between two steps (`continues`) may fail.
 void Trainer::save(const StepResult& r, bool continues) {
   if (continues && saved_at_ == r.step) return;  // it may still be under way
-  p_.steps.pause();
+  pause();
   drain_save(r, continues ? After::kSteps : After::kSave);
   if (!c_.keeps_files || saved_at_ == r.step) return;
   saved_at_ = r.step;
@@ -459,7 +465,7 @@ bool Trainer::made(const StepResult& r) {
     warn(c_.abort_on_error("stragglers", [this] { return slow_ops_.report(); }));
   log_step(r);
   if (statistics_ && r.step % experiment_.statistics.every == 0) {
-    p_.steps.pause();
+    pause();
     statistics_->record(r);
   }
   if (p_.checkpoints.background_save_ended()) drain_save(r);
@@ -551,7 +557,7 @@ StepResult Trainer::loop_and_save() {
 StepResult Trainer::run_and_report() {
   try {
     const StepResult r = loop_and_save();
-    if (c_.run_files) c_.run_files->flush_scalars();
+    if (c_.run_files) c_.run_files->flush();
     progress_.finish();
     return r;
   } catch (const CollectiveError& e) {

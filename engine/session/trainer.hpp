@@ -30,6 +30,7 @@ class Trainer {
   void show_progress(const StepResult& r, double elapsed);
   void read_more(const StepResult& r);
   void add_more(std::string_view name, std::string_view tag, double value);
+  void pause();
   bool evaluate(const StepResult& r);  // true: early stopping
   void evaluate_at_end(const StepResult& r);
   Evaluation evaluation(const StepResult& r);

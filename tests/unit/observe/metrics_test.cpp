@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "engine/base/error.hpp"
@@ -107,6 +109,30 @@ TEST_CASE("gathered lines go out on flush and at the end") {
   const auto lines = lines_of(folder.read("m"));
   REQUIRE(lines.size() == 3000);
   for (size_t i = 0; i < lines.size(); ++i) CHECK(lines[i].at("step") == i + 1);
+}
+
+TEST_CASE("an event goes out at once, behind the lines before it") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 3'600'000);
+  writer.step(record(1));
+  writer.event("evaluate", 1, 0);
+  CHECK(lines_of(folder.read("m")).size() == 2);
+  writer.step(record(2));
+  writer.resume(1, 0);
+  const auto lines = lines_of(folder.read("m"));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0].at("step") == 1);
+  CHECK(lines[1].at("event") == "evaluate");
+  CHECK(lines[2].at("step") == 2);
+  CHECK(lines[3].at("event") == "resume");
+}
+
+TEST_CASE("a line that follows a pause of the length of a batch goes out at once") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  writer.step(record(1));
+  CHECK(lines_of(folder.read("m")).size() == 1);
 }
 
 TEST_CASE(
