@@ -1,0 +1,89 @@
+"""Generation: token after token from a session whose experiment has generate.slots above 0."""
+
+import ctypes
+import dataclasses
+
+from plait import _abi
+from plait.errors import call, check
+from plait.handles import Handle, encoded, texts
+
+_FINISH = (None, "end", "stop", "length", "cancelled", "failed")  # of PLAIT_FINISH_*
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """A token that was drawn."""
+
+    sequence: int
+    index: int  # from 0, behind the prompt
+    id: int  # -1: none, the sequence was cancelled or failed
+    text: str  # that it completed
+    finish: str  # None, "end", "stop", "length", "cancelled", "failed"
+    log_probability: float  # NaN: not asked for
+    best: list  # [(id, log-probability)], as many as asked for
+
+
+class Generator(Handle):
+    """Sequences that wait for a slot, and their tokens. Session.generator() opens it; a session has one at a time."""
+
+    _close = "plait_generator_close"
+
+    def __init__(self, session):
+        super().__init__("plait_generator_open", session.handle, None, parents=(session,))
+
+    def add(self, prompt, max_tokens=0, min_tokens=0, stop=None, end_ids=None, plain=False, log_probabilities=False, best=0, adapter=None,
+            chat_template=None, **sampling):
+        """Adds a sequence and returns its number.
+
+        prompt: a text, a list of ids, or a conversation [{"role": "user", "text": "..."}]. sampling: temperature, top_p, min_p, top_k,
+        repetition_penalty, seed; without any as [generate] says.
+        """
+        p = _abi.sized(_abi.Prompt, max_tokens=max_tokens, min_tokens=min_tokens, plain=plain, log_probabilities=log_probabilities, best=best,
+                       adapter=encoded(adapter), chat_template=encoded(chat_template))
+        if isinstance(prompt, str):
+            p.text = prompt.encode()
+            p.size = len(prompt.encode())
+        elif prompt and isinstance(prompt[0], dict):
+            turns = [_abi.ChatMessage(m["role"].encode(), m["text"].encode(), len(m["text"].encode())) for m in prompt]
+            p.messages, p.n_messages = (_abi.ChatMessage * len(turns))(*turns), len(turns)
+        else:
+            p.ids, p.n_ids = (ctypes.c_int32 * len(prompt))(*prompt), len(prompt)
+        if stop is not None:
+            p.stop, p.n_stop = texts(stop), len(stop)
+        if end_ids is not None:
+            p.end_ids, p.n_end_ids = (ctypes.c_int32 * len(end_ids))(*end_ids), len(end_ids)
+        if sampling:
+            p.sampling = ctypes.pointer(_abi.sized(_abi.Sampling, **sampling))
+        number = ctypes.c_uint64()
+        call("plait_generator_add", self._handle, ctypes.byref(p), ctypes.byref(number))
+        return number.value
+
+    def step(self):
+        """(the tokens of one step, of each sequence that has a slot; how many sequences are not finished)"""
+        made = []
+
+        @_abi.TokenCallback
+        def on_token(_, token):
+            t = token.contents
+            best = [(t.best_ids[i], t.best_log_probabilities[i]) for i in range(t.n_best)]
+            made.append(Token(t.sequence, t.index, t.id, ctypes.string_at(t.text, t.size).decode(errors="replace"), _FINISH[t.finish], t.log_probability, best))
+            return 0
+
+        left = ctypes.c_uint64()
+        check(_abi.library.plait_generator_step(self._handle, ctypes.cast(on_token, ctypes.c_void_p), None, ctypes.byref(left)))
+        return made, left.value
+
+    def tokens(self):
+        """All tokens of all sequences, as they are drawn."""
+        left = 1
+        while left:
+            made, left = self.step()
+            yield from made
+
+    def cancel(self, sequence):
+        call("plait_generator_cancel", self._handle, sequence)
+
+    def text(self, prompt, **options):
+        """The text behind a prompt; options as of add()."""
+        number = self.add(prompt, **options)
+        return "".join(token.text for token in self.tokens() if token.sequence == number)

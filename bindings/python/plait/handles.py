@@ -1,0 +1,57 @@
+"""Objects of the library, each closed when nothing uses it any more, or at the end of the interpreter."""
+
+import ctypes
+import json
+import weakref
+
+from plait import _abi
+from plait.errors import call, text_of
+
+
+class Handle:
+    """Owns an object; `parents` are what it was made from, which must outlive its callbacks. A context manager: the end closes it."""
+
+    _close = None  # the function that frees it
+
+    def __init__(self, make, *arguments, parents=()):
+        made = ctypes.c_void_p()
+        call(make, *arguments, ctypes.byref(made))
+        self._handle, self._parents = made, parents
+        # Finalizers run at the end of the interpreter, too, the newest first: before what a callback needs is gone.
+        self._finalizer = weakref.finalize(self, _released, self._close, made, parents)
+
+    @property
+    def handle(self):
+        """The pointer, for calls of the ABI that this package does not have."""
+        return self._handle
+
+    def close(self):
+        """Frees it; later calls on it fail. What was made from it can still be used."""
+        if self._finalizer.alive:
+            self._finalizer()
+            self._handle = ctypes.c_void_p()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _json(self, name, *arguments):
+        return json.loads(text_of(name, self._handle, *arguments))
+
+
+def _released(close, handle, parents):
+    getattr(_abi.library, close)(handle)
+    del parents  # they live until here
+
+
+def encoded(text):
+    """A text or path as the library takes it; None stays."""
+    return None if text is None else str(text).encode()
+
+
+def texts(words):
+    """(n) texts as an array of C; None where there are none."""
+    words = [str(word).encode() for word in words]
+    return (ctypes.c_char_p * len(words))(*words) if words else None

@@ -1,0 +1,368 @@
+"""A plan in execution: training with callbacks or as an iterator, own batches, evaluation, prediction, parameters, checkpoints."""
+
+import contextlib
+import ctypes
+import dataclasses
+import json
+import signal
+import sys
+import threading
+import weakref
+
+from plait import _abi, tensors
+from plait.errors import Cancelled, call, check, taken
+from plait.handles import Handle, encoded
+from plait.notebook import Bar, in_notebook
+
+_RESUME = {None: 0, "never": 1, "auto": 2, "must": 3}  # PLAIT_RESUME_*; None: as run.resume says
+_VIEWS = {"parameter": 0, "output": 1, "result": 2}  # PLAIT_VIEW_*
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """The result of a step, for the whole global batch. Rates and means are over the steps since the last line of metrics; 0: not known."""
+
+    step: int  # from 1
+    epoch: int  # from 0
+    samples: int  # so far
+    loss: float
+    grad_norm: float  # before clipping
+    learning_rate: float  # of the first group
+    seconds: float
+    skipped: bool  # not finite: nothing has changed
+    finished: bool
+    tokens: int
+    skipped_steps: int
+    grad_norm_clipped: float
+    mean_loss: float
+    samples_per_s: float
+    tokens_per_s: float
+    tflops: float
+    tflops_full: float
+    mfu: float
+    mfu_full: float
+    metrics: dict  # name: value
+
+    @classmethod
+    def _of(cls, result):
+        values = {name: getattr(result, name) for name in _PLAIN}
+        values["skipped"], values["finished"] = bool(result.skipped), bool(result.finished)
+        return cls(**values, metrics={m.name.decode(): m.value for m in result.metrics[:result.n_metrics]})
+
+
+_PLAIN = [field.name for field in dataclasses.fields(Step) if field.name != "metrics"]
+
+
+class _Feeds:
+    """A batch as the library reads it, for one call: {field: array}."""
+
+    def __init__(self, session, batch):
+        self.borrowed = {name: tensors.Borrowed(name, value) for name, value in (batch or {}).items()}
+        self.size = len(self.borrowed)
+        self.array = (_abi.Feed * max(self.size, 1))(*(_abi.sized(_abi.Feed, field=name.encode(), tensor=ctypes.pointer(b.tensor))
+                                                      for name, b in self.borrowed.items()))
+        for stream in {b.on_stream for b in self.borrowed.values()} - {None}:
+            call("plait_session_wait_stream", session, stream)
+
+    def samples(self):
+        return next((b.tensor.shape[0] for b in self.borrowed.values() if b.tensor.ndim > 0), 0)
+
+
+class Session(Handle):
+    """Trains by a plan.
+
+    run_dir: the folder of the run; None: a new one in run.out. files = False: the session writes none. resume: "never", "auto", "must" or
+    None, as run.resume says. bar: a progress bar in a notebook or terminal. stop_after: a step behind which a run ends.
+    One thread uses it at a time, but for cancel().
+    """
+
+    _close = "plait_session_close"
+
+    def __init__(self, plan, run_dir=None, files=True, resume=None, bar=False, stop_after=0):
+        self._run = None  # of train(), while it runs in a thread
+        self._on_step = self._raised = None
+        self._bar = Bar(plan.describe()["steps"]) if bar and in_notebook() else None
+
+        # A cycle of references is not wanted: the callback reaches the session by this list alone.
+        hook = self._hook = []
+
+        @_abi.StepCallback
+        def on_step(_, result):
+            return hook[0](result.contents) if hook else 0
+
+        options = _abi.sized(_abi.SessionOptions, run_dir=encoded(run_dir), no_files=not files, resume=_RESUME[resume],
+                             progress=bool(bar) and self._bar is None, on_step=on_step, command=" ".join(["python", *sys.argv]).encode(), stop_after=stop_after)
+        super().__init__("plait_session_open", plan.handle, ctypes.byref(options), parents=(plan, on_step))
+        self.plan, self._outputs = plan, None
+
+    # --- training
+
+    def run(self, on_step=None):
+        """Trains to the end: steps, evaluations, checkpoints, early stopping. Returns the last Step.
+
+        on_step(step) is called after each one; True saves and stops (Cancelled is raised), and so does an exception, Ctrl-C included, which
+        run() raises again.
+        """
+        return self._ran(on_step)
+
+    def _ran(self, on_step):
+        self._on_step, self._raised = on_step, None
+        self._hook[:] = [self._stepped]
+        result = _abi.sized(_abi.StepResult)
+        try:
+            with self._interrupts():
+                error = _abi.library.plait_session_run(self._handle, ctypes.byref(result))
+        finally:
+            self._hook.clear()
+            self._on_step = None
+            if self._bar:
+                self._bar.end()
+        raised, self._raised = self._raised, None
+        try:
+            check(error)
+        except Cancelled:
+            raise raised or sys.exc_info()[1]
+        if raised:
+            raise raised
+        return Step._of(result)
+
+    @contextlib.contextmanager
+    def _interrupts(self):
+        """Ctrl-C cancels the run that lasts meanwhile, and is raised behind it: raised in the callback it might come before any `try`."""
+        handler = signal.default_int_handler
+        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not handler:
+            yield
+            return
+
+        def note(*_):
+            self._raised = KeyboardInterrupt()
+            self.cancel()
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    def _stepped(self, result):
+        """Behind each step of a run. No exception may leave it."""
+        try:
+            if self._bar is None and self._on_step is None:
+                return 0
+            step = Step._of(result)
+            if self._bar:
+                self._bar.update(step)
+            return 1 if self._on_step and self._on_step(step) else 0
+        except BaseException as e:
+            self._raised = e
+            return 1
+
+    def train(self):
+        """Trains to the end as run() does, and gives each Step: `for step in session.train(): ...`.
+
+        Between two steps the session may be used, but for run(), step() and load(). A break saves and stops.
+        """
+        run = self._run = _Run(self)
+        # The end of the interpreter must not find the thread inside of the library. Before the session is closed: the newest is first.
+        at_exit = weakref.finalize(self, run.stop)
+        try:
+            yield from run.steps()
+        finally:
+            at_exit.detach()
+            try:
+                run.stop()
+            finally:
+                self._run = None
+
+    def step(self, batch=None):
+        """One step on the samples of a batch {field: array}, or on the next batch of [data.train]. Evaluates and saves nothing."""
+        feeds, result = _Feeds(self._handle, batch), _abi.sized(_abi.StepResult)
+        self._call("plait_session_step", ctypes.byref(feeds.array), feeds.size, ctypes.byref(result))
+        return Step._of(result)
+
+    def cancel(self):
+        """Asks a run to save and stop behind the current step. Any thread."""
+        _abi.library.plait_session_cancel(self._handle)
+
+    # --- results
+
+    def evaluate(self, dataset="eval"):
+        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]."""
+        return self._texts("plait_session_evaluate", encoded(dataset))[0]
+
+    def predict(self, batch, *values):
+        """What the model makes of a batch {field: array}: the Tensor (n, ...) of "output"; of several named values a dict."""
+        if self._outputs is None:
+            self._outputs = {o["name"]: o for o in self.plan.describe()["outputs"]}
+        feeds, names = _Feeds(self._handle, batch), values or ("output",)
+        made = {}
+        for name in names:
+            described = self._outputs.get(name, {"dtype": "u8", "shape": [0]})  # of an unknown one the library says what there is
+            made[name] = tensors.Tensor(described["dtype"], [feeds.samples(), *described["shape"]])
+        wanted = (_abi.Prediction * len(made))(*(_abi.Prediction(name.encode(), t.address, t.nbytes) for name, t in made.items()))
+        self._call("plait_session_predict_all", ctypes.byref(feeds.array), feeds.size, ctypes.byref(wanted), len(made))
+        return made if len(values) > 1 else made[names[0]]
+
+    def describe(self):
+        return self._texts("plait_session_describe")[0]
+
+    def profile(self, entry_point="train_step", dataset="eval", runs=1, warm_up=0, trace=False):
+        """Makes steps, or evaluates batches, and measures their kernels: the table, and with trace also the trace for Chrome's viewer (None on other ranks)."""
+        options = _abi.sized(_abi.ProfileOptions, entry_point=encoded(entry_point), dataset=encoded(dataset), runs=runs, warm_up=warm_up, trace=trace)
+        table, of_trace = self._texts("plait_session_profile", ctypes.byref(options), n=2)
+        return (table, of_trace) if trace else table
+
+    # --- parameters
+
+    def parameters(self):
+        """{name: {"shape", "dtype", "group"}}"""
+        return {p.pop("name"): p for p in self.describe()["parameters"]}
+
+    def read(self, parameter):
+        """A copy of the whole tensor of a parameter. Collective where it is distributed."""
+        described = self.parameters().get(parameter, {"dtype": "u8", "shape": [0]})  # as in predict()
+        to = tensors.Tensor(described["dtype"], described["shape"])
+        self._call("plait_session_read", encoded(parameter), to.address, to.nbytes)
+        return to
+
+    def write(self, parameter, value):
+        """Copies an array, of the shape and element type of the parameter, into it."""
+        borrowed = tensors.Borrowed(parameter, value)
+        tensor, described = borrowed.tensor, self.parameters().get(parameter)
+        shape = tensor.shape[:tensor.ndim]
+        if described:
+            kind = tensors.KINDS[described["dtype"]]
+            if shape != described["shape"] or (tensor.dtype.code, tensor.dtype.bits) != (kind.code, kind.bits) or tensor.device.type == tensors.CUDA:
+                raise ValueError(f"[python] write of {shape} to '{parameter}', expected {kind.name} {described['shape']} in host memory")
+        n = tensor.dtype.bits // 8
+        for extent in shape:
+            n *= extent
+        self._call("plait_session_write", encoded(parameter), (tensor.data or 0) + tensor.byte_offset, n)
+
+    def view(self, name, kind="parameter", read_only=False):
+        """A Tensor that shows memory of the session, without a copy: of a parameter, an "output" or a "result". Later calls change its content."""
+        options = _abi.sized(_abi.ViewOptions, kind=_VIEWS[kind], flags=1 if read_only else 0)
+        made = ctypes.c_void_p()
+        self._call("plait_session_view_of", encoded(name), ctypes.byref(options), ctypes.byref(made))
+        return tensors.of_view(made.value)
+
+    # --- checkpoints
+
+    def save(self, path=None):
+        """A checkpoint in the run directory, or in the folder `path`."""
+        self._call("plait_session_save", encoded(path))
+
+    def load(self, path, parameters_only=False):
+        """Reads a checkpoint, all of it or its parameters."""
+        self._call("plait_session_load_parameters" if parameters_only else "plait_session_load", encoded(path))
+
+    def any_rank(self, own):
+        """Whether any rank passes True; also a barrier. Collective."""
+        found = ctypes.c_uint32()
+        self._call("plait_session_any_rank", bool(own), ctypes.byref(found))
+        return bool(found.value)
+
+    def generator(self):
+        """Generates text, token after token; see Generator."""
+        from plait.generate import Generator
+        return Generator(self)
+
+    # --- calls
+
+    def _call(self, name, *arguments):
+        """On the thread of train(), where that runs: a session serves one thread at a time."""
+        if self._run is not None:
+            return self._run.inside(lambda: call(name, self._handle, *arguments))
+        return call(name, self._handle, *arguments)
+
+    def _texts(self, name, *arguments, n=1):
+        made = [ctypes.c_void_p() for _ in range(n)]
+        self._call(name, *arguments, *(ctypes.byref(one) for one in made))
+        return [json.loads(taken(one)) if one else None for one in made]
+
+
+class _Run:
+    """A run in a thread of its own that waits behind each step, so that its steps can be given one by one.
+
+    What is called on the session meanwhile is done by that thread, inside of the callback.
+    """
+
+    def __init__(self, session):
+        self.session, self.lock = session, threading.Condition()
+        self.step = self.task = self.error = None  # what the thread has made; what it is to do
+        self.goes_on = self.ended = self.stopping = False
+        self.thread = threading.Thread(target=self._work, name="plait.train", daemon=True)
+
+    def _work(self):
+        try:
+            self.session._ran(self._behind_step)
+        except BaseException as e:
+            self.error = e
+        with self.lock:
+            self.ended = True
+            self.lock.notify_all()
+
+    def _behind_step(self, step):
+        with self.lock:
+            self.step, self.goes_on = step, False
+            self.lock.notify_all()
+            while True:
+                self.lock.wait_for(lambda: self.task or self.goes_on)
+                if self.task is None:
+                    return self.stopping
+                task, self.task = self.task, None
+                task()
+                self.lock.notify_all()
+
+    def steps(self):
+        self.thread.start()
+        while True:
+            with self.lock:
+                while not self.lock.wait_for(lambda: self.step or self.ended, 0.1):
+                    pass  # a wait without end would keep Ctrl-C from being noticed
+                step, self.step = self.step, None
+                if step is None:
+                    break
+            yield step
+            with self.lock:
+                self.goes_on = True
+                self.lock.notify_all()
+        if self.error:
+            error, self.error = self.error, None
+            raise error
+
+    def inside(self, function):
+        """Has the thread do it between two steps: (its result, or what it raises)."""
+        outcome = []
+
+        def task():
+            try:
+                outcome.append((function(), None))
+            except BaseException as e:
+                outcome.append((None, e))
+
+        with self.lock:
+            if self.ended or threading.current_thread() is self.thread:
+                task()
+            else:
+                self.task = task
+                self.lock.notify_all()
+                self.lock.wait_for(lambda: outcome)
+        result, error = outcome[0]
+        if error:
+            raise error
+        return result
+
+    def stop(self):
+        """After a break: the run saves and stops. Raises what kept it from that."""
+        if not self.thread.ident:
+            return  # it was never started
+        with self.lock:
+            self.stopping = self.goes_on = True
+            self.lock.notify_all()
+            ended = self.ended
+        if not ended:
+            self.session.cancel()
+        self.thread.join()
+        if self.error and not isinstance(self.error, Cancelled):
+            raise self.error
