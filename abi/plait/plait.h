@@ -85,7 +85,7 @@ typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char 
 /* Called when a function of a plugin has not returned for run.plugin_timeout seconds: once for each
  * such call, which cannot be ended and may still return. `text` (`size` bytes, UTF-8) is the line of
  * the log that says so. The host may end the process here, or only take note: calls on objects that
- * wait for the plugin go on waiting. [thread: any; blocks: allowed] */
+ * wait for the plugin go on waiting. It must not close the engine. [thread: any; blocks: allowed] */
 typedef void(PLAIT_CALL *plait_late_callback)(void *user, const char *text, uint64_t size);
 
 typedef struct plait_engine_options {
