@@ -196,7 +196,7 @@ class Parameters(Case):
         self.assertNotEqual(session.read(WEIGHT).tolist()[2][3], 5.0)
         session.load(self.folder / "kept", parameters_only=True)
         self.assertEqual(session.read(WEIGHT).tolist()[2][3], 5.0)
-        written = self.engine.export(self.folder / "kept", self.folder / "w.safetensors")
+        written = self.engine.checkpoints.export(self.folder / "kept", self.folder / "w.safetensors")
         self.assertEqual((written["tensors"], (self.folder / "w.safetensors").exists()), (4, True))
         with self.assertRaisesRegex(ValueError, r"write of \[2, 8\] to '.*', expected f32 \[16, 8\]"):
             session.write(WEIGHT, shaped(range(16), 2, 8))
@@ -266,6 +266,72 @@ class Parameters(Case):
         del weight, found
         gc.collect()
         self.assertEqual(len(tensors._exports), 0)
+
+
+class Checkpoints(Case):
+    def test_they_are_listed_verified_compared_and_rewritten(self):
+        checkpoints, session = self.engine.checkpoints, self.session()
+        for name in ("a", "b"):
+            session.save(self.folder / name)
+            session.step()
+        found = checkpoints.list(self.folder)
+        self.assertEqual([(one["state"], one["parameters"]) for one in found], [("complete", 4)] * 2)
+        a, b = sorted(one["path"] for one in found)
+        self.assertEqual(checkpoints.describe(a)["step"], 0)
+        seen = []
+        self.assertTrue(checkpoints.verify(a, progress=lambda done, total: seen.append((done, total)))["intact"])
+        self.assertEqual(seen[-1][0], seen[-1][1])
+        self.assertEqual((checkpoints.compare(a, a)["equal"], checkpoints.compare(a, b, "parameters")["equal"]), (True, False))
+        with self.assertRaises(plait.Cancelled):
+            checkpoints.verify(a, progress=lambda done, total: True)
+        with self.assertRaises(ZeroDivisionError):
+            checkpoints.compare(a, b, progress=lambda done, total: 1 / 0)
+        checkpoints.convert(a, self.folder / "again/ckpt/step-0000000001", optimizer=False)
+        self.assertTrue(checkpoints.compare(a, self.folder / "again", "parameters")["equal"])
+
+    def test_adapters(self):
+        model = {**TINY, "model": {**TINY["model"], "adapters": [{"type": "lora", "name": name, "match": ["model.linear1.weight"], "rank": 2, "alpha": 4.0}
+                                                                 for name in ("one", "two")]}}
+        session, x = self.session(source=model), batch()[0]
+        session.run()
+        self.assertEqual([one["name"] for one in session.adapters.list()], ["one", "two"])
+        before = session.predict({"x": x}).tolist()
+        weight = session.read(WEIGHT).tolist()
+        session.adapters.merge()
+        self.assertNotEqual(session.read(WEIGHT).tolist(), weight)
+        for row, expected in zip(session.predict({"x": x}).tolist(), before):
+            for a, b in zip(row, expected):
+                self.assertAlmostEqual(a, b, places=4)
+        session.adapters.unmerge()
+        self.assertEqual(session.read(WEIGHT).tolist(), weight)
+        session.save(self.folder / "both")
+        session.adapters.reset("one")
+        self.assertNotEqual(session.predict({"x": x}).tolist(), before)
+        session.adapters.load("one", self.folder / "both")
+        self.assertEqual(session.predict({"x": x}).tolist(), before)
+        self.assertEqual([a["name"] for a in self.engine.checkpoints.adapters(self.folder / "both")[0]["adapters"]], ["one", "two"])
+        with self.assertRaisesRegex(plait.NotFoundError, "two"):
+            session.adapters.reset("three")
+
+
+class Texts(Case):
+    def test_a_tokenizer(self):
+        tokenizer = self.engine.tokenizer({"type": "bytes"})
+        self.assertEqual(tokenizer.encode("é!"), [0xC3, 0xA9, 0x21])
+        self.assertEqual(tokenizer.decode([0xC3, 0xA9, 0x21]), "é!")
+        self.assertEqual((tokenizer.encode(""), tokenizer.decode([])), ([], ""))
+        self.assertEqual(tokenizer.decode([0xC3]), "\ufffd")
+        self.assertGreaterEqual(tokenizer.describe()["vocabulary"], 256)
+        with self.assertRaises(plait.InvalidError):
+            tokenizer.decode([10**6])
+        self.assertEqual(tokenizer.encode(b"\xff"), [0xFF])
+
+    def test_conversations(self):
+        said = [{"role": "user", "text": "Hello"}]
+        self.assertIn("chatml", plait.chat_templates())
+        self.assertEqual(plait.chat_text("chatml", said), "<|im_start|>user\nHello<|im_end|>\n")
+        self.assertTrue(plait.chat_text("chatml", said, generate=True).endswith("<|im_start|>assistant\n"))
+        self.assertEqual(bytes(self.engine.tokenizer({"type": "bytes"}).encode_chat("chatml", said)).decode(), plait.chat_text("chatml", said))
 
 
 class Experiments(Case):

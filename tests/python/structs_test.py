@@ -14,7 +14,8 @@ HEADERS = "\n".join(path.read_text() for path in sorted((ROOT / "abi/plait").glo
 CODE = re.sub(r"/\*.*?\*/", "", HEADERS, flags=re.DOTALL)
 SCALARS = {"size_t": ctypes.c_size_t, "double": ctypes.c_double, **{f"{sign}int{bits}_t": getattr(ctypes, f"c_{sign}int{bits}")
                                                                    for sign in ("", "u") for bits in (8, 16, 32, 64)}}
-CALLBACKS = {"plait_log_sink": _abi.LogSink, "plait_late_callback": _abi.LateCallback, "plait_step_callback": _abi.StepCallback}
+CALLBACKS = {"plait_log_sink": _abi.LogSink, "plait_late_callback": _abi.LateCallback, "plait_step_callback": _abi.StepCallback,
+             "plait_progress": _abi.Progress}
 TEXTS = {"const void *": ctypes.c_char_p, "const char *": ctypes.c_char_p, "const char *const *": ctypes.POINTER(ctypes.c_char_p)}
 
 
@@ -64,7 +65,7 @@ class Declarations(unittest.TestCase):
             self.assertEqual(len(arguments), len(letters), name)
             for letter, argument in zip(letters, arguments):
                 kind = re.sub(r"\w+$", "", " ".join(argument.split())).strip()
-                self.assertIn(kind, sizes.get(letter, (kind if kind.endswith("*") or kind == "plait_step_callback" or "callback" in kind else None,)), name)
+                self.assertIn(kind, sizes.get(letter, (kind if kind.endswith("*") or kind in ("plait_token_callback", "plait_progress") else None,)), name)
         for name in _abi.RELEASING:
             self.assertRegex(CODE, r"void PLAIT_CALL " + name + r"\(\w+ \*\w+\)")
 

@@ -12,14 +12,17 @@
 Functions raise the subclass of Error that belongs to the code which plait.h names. Objects close themselves, or at the end of a `with`.
 """
 
+from plait.adapters import Adapters
+from plait.checkpoints import Checkpoints
 from plait.engine import Dataset, Engine, Experiment, Job, Plan, version
 from plait.errors import (Cancelled, ConfigError, DataError, DeviceError, Error, FileError, InternalError, InvalidError, NotFoundError, NumericError,
                           OutOfMemoryError, PeerError, PluginError, StateError, UnimplementedError)
 from plait.generate import Generator, Token
 from plait.session import Session, Step
 from plait.tensors import Tensor
+from plait.tokenizers import Tokenizer, chat_templates, chat_text
 
-__all__ = ["Cancelled", "ConfigError", "DataError", "Dataset", "DeviceError", "Engine", "Error", "Experiment", "FileError", "Generator", "InternalError",
-           "InvalidError", "Job", "NotFoundError", "NumericError", "OutOfMemoryError", "PeerError", "Plan", "PluginError", "Session", "StateError", "Step",
-           "Tensor", "Token", "UnimplementedError", "version"]
+__all__ = ["Adapters", "Cancelled", "Checkpoints", "ConfigError", "DataError", "Dataset", "DeviceError", "Engine", "Error", "Experiment", "FileError",
+           "Generator", "InternalError", "InvalidError", "Job", "NotFoundError", "NumericError", "OutOfMemoryError", "PeerError", "Plan", "PluginError",
+           "Session", "StateError", "Step", "Tensor", "Token", "Tokenizer", "UnimplementedError", "chat_templates", "chat_text", "version"]
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The C ABI as ctypes sees it: structs, callbacks and functions of plait.h, generate.h, data.h and view.h, and the library.
+"""The C ABI as ctypes sees it: structs, callbacks and functions of the host's headers, and the library.
 
 Names and members are those of the headers, which say what they mean; tests/python compares each struct with its header.
 """
@@ -70,6 +70,12 @@ Token = _struct("plait_token", (c_size_t, "struct_size"), (c_uint64, "sequence")
                 (c_uint64, "n_best"), (c_int64, "n_reused"))
 TokenCallback = ctypes.CFUNCTYPE(c_uint32, c_void_p, POINTER(Token))
 
+# checkpoint.h, adapters.h
+Progress = ctypes.CFUNCTYPE(c_uint32, c_void_p, c_uint64, c_uint64)
+ConvertOptions = _struct("plait_convert_options", (c_size_t, "struct_size"), (c_uint64, "max_shard_bytes"), (c_uint32, "shards no_optimizer"),
+                         (Progress, "progress"), (c_void_p, "user"))
+AdapterSource = _struct("plait_adapter_source", (c_size_t, "struct_size"), (c_char_p, "path from format"))
+
 # view.h
 ViewOptions = _struct("plait_view_options", (c_size_t, "struct_size"), (c_uint32, "kind flags"), (Device, "device"), (c_void_p, "stream"))
 
@@ -87,12 +93,19 @@ FALLIBLE = {
     "plait_session_view": "Hsp", "plait_session_view_of": "Hspp", "plait_session_wait_stream": "Hp", "plait_session_profile": "Hppp",
     "plait_checkpoint_export": "Hsspp", "plait_model_import": "Hbussp", "plait_generator_open": "Hpp", "plait_generator_add": "Hpp",
     "plait_generator_step": "Hppp", "plait_generator_cancel": "Hu", "plait_dataset_open": "Hsp", "plait_dataset_parse": "Hbusp", "plait_dataset_describe": "Hp",
-    "plait_dataset_read": "Hlipu",
+    "plait_dataset_read": "Hlipu", "plait_plan_replay": "Hbupp", "plait_tokenizer_open": "Hbusp", "plait_tokenizer_describe": "Hp",
+    "plait_tokenizer_encode": "Hbuip", "plait_tokenizer_decode": "Hpuip", "plait_chat_templates": "p", "plait_chat_render": "spuip",
+    "plait_chat_encode": "Hspuip", "plait_checkpoint_list": "Hsp", "plait_checkpoint_describe": "Hsp", "plait_checkpoint_verify": "Hsppp",
+    "plait_checkpoint_compare": "Hssippp", "plait_checkpoint_convert": "Hsspp", "plait_checkpoint_adapters": "Hsp",
+    "plait_checkpoint_add_adapter": "Hsssssp", "plait_checkpoint_remove_adapter": "Hssssp", "plait_session_merge": "Hi",
+    "plait_session_merge_adapter": "Hssi", "plait_session_unmerge": "H", "plait_session_save_model": "Hs", "plait_session_adapters": "Hp",
+    "plait_session_load_adapter": "Hssp", "plait_session_reset_adapter": "Hss", "plait_session_save_adapter": "Hsss",
 }
 RELEASING = ("plait_error_free", "plait_text_free", "plait_engine_close", "plait_experiment_close", "plait_job_close", "plait_plan_close",
-             "plait_session_close", "plait_session_cancel", "plait_generator_close", "plait_dataset_close")
+             "plait_session_close", "plait_session_cancel", "plait_generator_close", "plait_dataset_close", "plait_tokenizer_close", "plait_tokens_free")
 _READING = {"plait_error_code": (c_uint32, Error), "plait_error_text": (c_char_p, Error), "plait_error_full_text": (c_char_p, Error),
-            "plait_text_data": (c_void_p, Text), "plait_text_size": (c_uint64, Text), "plait_abi_version": (c_uint32,), "plait_version": (c_char_p,)}
+            "plait_text_data": (c_void_p, Text), "plait_text_size": (c_uint64, Text),
+            "plait_tokens_data": (c_void_p, c_void_p), "plait_tokens_size": (c_uint64, c_void_p), "plait_abi_version": (c_uint32,), "plait_version": (c_char_p,)}
 
 
 def _candidates():

@@ -5,11 +5,12 @@ import json
 import logging
 
 from plait import _abi, tensors, toml
-from plait.errors import call, text_of
+from plait.checkpoints import Checkpoints
+from plait.errors import call, taken, text_of
 from plait.handles import Handle, encoded, texts
+from plait.tokenizers import Tokenizer
 
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)  # of PLAIT_LOG_*
-_DTYPES = {name: kind.number for name, kind in tensors.KINDS.items()} | {None: 0}
 
 
 def version():
@@ -76,15 +77,14 @@ class Engine(Handle):
         text = toml.document(of).encode()
         return Dataset("plait_dataset_parse", self, text, len(text), encoded(name))
 
-    def export(self, checkpoint, to, names=(), max_shard_bytes=0, format=None, experiment=None, dtype=None):
-        """Writes the parameters of a checkpoint for other programs: to a file NAME.safetensors or a folder; returns what was written.
+    @property
+    def checkpoints(self):
+        """Checkpoints listed, verified, compared, rewritten, exported; see Checkpoints."""
+        return Checkpoints(self)
 
-        names: ["OURS=THEIRS"]. format: {"type": "hf"}, which needs the experiment of the checkpoint.
-        """
-        words, text = texts(names), toml.document(format).encode() if format else None
-        options = _abi.sized(_abi.ExportOptions, max_shard_bytes=max_shard_bytes, names=words, n_names=len(words or ()), format=text,
-                             format_size=len(text or b""), experiment=experiment.handle if experiment else None, dtype=_DTYPES[dtype])
-        return self._json("plait_checkpoint_export", encoded(checkpoint), encoded(to), ctypes.byref(options))
+    def tokenizer(self, of, name="tokenizer"):
+        """A tokenizer of its type and options, {"type": "hf", "path": "tokenizer.json"}."""
+        return Tokenizer(self, of, name)
 
     def import_model(self, folder, to, **options):
         """A folder with experiment.toml of the model that another library wrote: options as of `plait import`, type="hf" unless it is given."""
@@ -127,8 +127,15 @@ class Experiment(Handle):
         return Plan(self, job)
 
     def every_rank(self):
-        """The plans of all ranks, which are proved to match: grid, memory, calls."""
+        """The plans of all ranks, which are proved to match: memory, calls, stages."""
         return self._json("plait_plan_every_rank")
+
+    def replay(self, profile):
+        """(how long a step would take in this layout, by a table of Session.profile(); the schedule as SVG, None without a pipeline)"""
+        text, made = json.dumps(profile).encode(), [ctypes.c_void_p(), ctypes.c_void_p()]
+        call("plait_plan_replay", self._handle, text, len(text), *map(ctypes.byref, made))
+        found, svg = (taken(one) if one else None for one in made)
+        return json.loads(found), svg
 
 
 class Job(Handle):

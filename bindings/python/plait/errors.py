@@ -122,6 +122,6 @@ def text_of(name, *arguments):
 def taken(made):
     """The content of a plait_text, which is freed."""
     try:
-        return ctypes.string_at(_abi.library.plait_text_data(made), _abi.library.plait_text_size(made)).decode()
+        return ctypes.string_at(_abi.library.plait_text_data(made), _abi.library.plait_text_size(made)).decode(errors="replace")
     finally:
         _abi.library.plait_text_free(made)

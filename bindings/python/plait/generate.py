@@ -6,6 +6,7 @@ import dataclasses
 from plait import _abi
 from plait.errors import call, check
 from plait.handles import Handle, encoded, texts
+from plait.tokenizers import turns
 
 _FINISH = (None, "end", "stop", "length", "cancelled", "failed")  # of PLAIT_FINISH_*
 
@@ -28,8 +29,9 @@ class Generator(Handle):
 
     _close = "plait_generator_close"
 
-    def __init__(self, session):
-        super().__init__("plait_generator_open", session.handle, None, parents=(session,))
+    def __init__(self, session, tokenizer=None):
+        options = _abi.sized(_abi.GeneratorOptions, tokenizer=tokenizer.handle if tokenizer else None)
+        super().__init__("plait_generator_open", session.handle, ctypes.byref(options), parents=(session, tokenizer))
 
     def add(self, prompt, max_tokens=0, min_tokens=0, stop=None, end_ids=None, plain=False, log_probabilities=False, best=0, adapter=None,
             chat_template=None, **sampling):
@@ -44,8 +46,7 @@ class Generator(Handle):
             p.text = prompt.encode()
             p.size = len(prompt.encode())
         elif prompt and isinstance(prompt[0], dict):
-            turns = [_abi.ChatMessage(m["role"].encode(), m["text"].encode(), len(m["text"].encode())) for m in prompt]
-            p.messages, p.n_messages = (_abi.ChatMessage * len(turns))(*turns), len(turns)
+            p.messages, p.n_messages = turns(prompt), len(prompt)
         else:
             p.ids, p.n_ids = (ctypes.c_int32 * len(prompt))(*prompt), len(prompt)
         if stop is not None:

@@ -10,7 +10,9 @@ import threading
 import weakref
 
 from plait import _abi, tensors
+from plait.adapters import Adapters
 from plait.errors import Cancelled, call, check, taken
+from plait.generate import Generator
 from plait.handles import Handle, encoded
 from plait.notebook import Bar, in_notebook
 
@@ -256,16 +258,24 @@ class Session(Handle):
         """Reads a checkpoint, all of it or its parameters."""
         self._call("plait_session_load_parameters" if parameters_only else "plait_session_load", encoded(path))
 
+    def save_model(self, path):
+        """A checkpoint in the folder `path` of the model alone, without adapters."""
+        self._call("plait_session_save_model", encoded(path))
+
+    @property
+    def adapters(self):
+        """Adapters listed, merged, exchanged; see Adapters."""
+        return Adapters(self)
+
     def any_rank(self, own):
         """Whether any rank passes True; also a barrier. Collective."""
         found = ctypes.c_uint32()
         self._call("plait_session_any_rank", bool(own), ctypes.byref(found))
         return bool(found.value)
 
-    def generator(self):
-        """Generates text, token after token; see Generator."""
-        from plait.generate import Generator
-        return Generator(self)
+    def generator(self, tokenizer=None):
+        """Generates text, token after token; see Generator. tokenizer: of prompts and texts; None: that of the experiment."""
+        return Generator(self, tokenizer)
 
     # --- calls
 

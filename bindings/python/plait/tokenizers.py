@@ -1,0 +1,64 @@
+"""Text to token ids and back, and conversations as text."""
+
+import ctypes
+import json
+
+from plait import _abi, toml
+from plait.errors import call, text_of
+from plait.handles import Handle, encoded
+
+_WRAP, _PLAIN, _STRICT = 1, 2, 0x10000  # PLAIT_ENCODE_*
+
+
+class Tokenizer(Handle):
+    """Engine.tokenizer() opens it. Any thread uses it, several at a time."""
+
+    _close = "plait_tokenizer_close"
+
+    def __init__(self, engine, of, name="tokenizer"):
+        text = toml.document(of).encode()
+        super().__init__("plait_tokenizer_open", engine.handle, text, len(text), encoded(name), parents=(engine,))
+
+    def describe(self):
+        """{"type", "vocabulary" (number of ids), "specials", "fingerprint", ...}"""
+        return self._json("plait_tokenizer_describe")
+
+    def encode(self, text, wrap=False, plain=False, strict=False):
+        """The ids of a text (str, or bytes). wrap: with the tokens that the tokenizer puts around one. plain: special tokens that it writes are
+        ordinary text. strict: bytes that are not UTF-8 are an error."""
+        raw = text.encode() if isinstance(text, str) else bytes(text)
+        return self._ids("plait_tokenizer_encode", raw, len(raw), wrap * _WRAP | plain * _PLAIN | strict * _STRICT)
+
+    def encode_chat(self, template, messages, generate=False):
+        """The ids of a conversation [{"role": "user", "text": "..."}]; generate: up to where the assistant's next turn begins."""
+        return self._ids("plait_chat_encode", encoded(template), turns(messages), len(messages), bool(generate))
+
+    def decode(self, ids, skip_special=False):
+        """The text of ids; what is not UTF-8, as a part of a character, becomes U+FFFD."""
+        array = (ctypes.c_int32 * len(ids))(*ids)
+        return text_of("plait_tokenizer_decode", self._handle, array, len(ids), bool(skip_special))
+
+    def _ids(self, name, *arguments):
+        made = ctypes.c_void_p()
+        call(name, self._handle, *arguments, ctypes.byref(made))
+        try:
+            n = _abi.library.plait_tokens_size(made)
+            return list((ctypes.c_int32 * n).from_address(_abi.library.plait_tokens_data(made))) if n else []
+        finally:
+            _abi.library.plait_tokens_free(made)
+
+
+def turns(messages):
+    """[{"role", "text"}] as an array of C."""
+    texts = [m["text"].encode() for m in messages]
+    return (_abi.ChatMessage * len(texts))(*(_abi.ChatMessage(m["role"].encode(), text, len(text)) for m, text in zip(messages, texts)))
+
+
+def chat_templates():
+    """{name: what it is} of the chat templates that the library knows."""
+    return {one["name"]: one["help"] for one in json.loads(text_of("plait_chat_templates"))}
+
+
+def chat_text(template, messages, generate=False):
+    """A conversation as the template writes it."""
+    return text_of("plait_chat_render", encoded(template), turns(messages), len(messages), bool(generate))
