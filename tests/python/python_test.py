@@ -383,6 +383,8 @@ class Experiments(Case):
         self.assertIn("cpu", [device["name"] for device in self.engine.devices()])
         self.assertIn("matmul", [op["name"] for op in self.engine.ops()])
         self.assertEqual(plait.Job().describe()["size"], 1)
+        plugin = next(pathlib.Path(os.environ["PLAIT_LIBRARY"]).parent.glob("plait/plugins-*/plait-optimizer-sgd.so"))
+        self.assertIn("sgd", str(plait.inspect_plugin(plugin)))
         with self.assertRaises(plait.NotFoundError):
             self.engine.load(self.folder / "absent.so")
 

@@ -69,6 +69,13 @@ class Declarations(unittest.TestCase):
         for name in _abi.RELEASING:
             self.assertRegex(CODE, r"void PLAIT_CALL " + name + r"\(\w+ \*\w+\)")
 
+    def test_nothing_is_left_out(self):
+        """Every symbol of the library, but for what others do better here: plait_session_predict_all(), the whole text of an error."""
+        exported = set((ROOT / "abi/exports.txt").read_text().split())
+        declared = {*_abi.FALLIBLE, *_abi.RELEASING, *_abi._READING}
+        self.assertEqual(exported - declared, {"plait_error_cause", "plait_session_predict", "plait_tokens_replaced"})
+        self.assertEqual(declared - exported, set())
+
     def test_codes(self):
         """There is a class for each error code."""
         from plait import errors

@@ -14,7 +14,7 @@ Functions raise the subclass of Error that belongs to the code which plait.h nam
 
 from plait.adapters import Adapters
 from plait.checkpoints import Checkpoints
-from plait.engine import Dataset, Engine, Experiment, Job, Plan, version
+from plait.engine import Dataset, Engine, Experiment, Job, Plan, inspect_plugin, version
 from plait.errors import (Cancelled, ConfigError, DataError, DeviceError, Error, FileError, InternalError, InvalidError, NotFoundError, NumericError,
                           OutOfMemoryError, PeerError, PluginError, StateError, UnimplementedError)
 from plait.generate import Generator, Token
@@ -24,5 +24,5 @@ from plait.tokenizers import Tokenizer, chat_templates, chat_text
 
 __all__ = ["Adapters", "Cancelled", "Checkpoints", "ConfigError", "DataError", "Dataset", "DeviceError", "Engine", "Error", "Experiment", "FileError",
            "Generator", "InternalError", "InvalidError", "Job", "NotFoundError", "NumericError", "OutOfMemoryError", "PeerError", "Plan", "PluginError",
-           "Session", "StateError", "Step", "Tensor", "Token", "Tokenizer", "UnimplementedError", "chat_templates", "chat_text", "version"]
+           "Session", "StateError", "Step", "Tensor", "Token", "Tokenizer", "UnimplementedError", "chat_templates", "chat_text", "inspect_plugin", "version"]
 __version__ = "0.1.0"

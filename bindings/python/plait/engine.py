@@ -18,6 +18,12 @@ def version():
     return _abi.library.plait_version().decode()
 
 
+def inspect_plugin(path):
+    """The metadata of a plugin file, read without loading it."""
+    path = encoded(path)
+    return json.loads(text_of("plait_plugin_inspect", path, len(path)))
+
+
 class Engine(Handle):
     """Loaded plugins and a log.
 
