@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 import unittest
 import weakref
@@ -125,6 +126,59 @@ class Training(Case):
             for _ in self.session({"optimizer.type": "sgd", "optimizer.learning_rate": 1e30, "guard.nonfinite_limit": 3}).train():
                 pass
 
+    def test_a_run_inside_of_a_run(self):
+        session, seen = self.session(), []
+        for step in session.train():
+            seen.append(step.step)
+            with self.assertRaisesRegex(plait.StateError, "inside of a run"):
+                next(session.train())
+            with self.assertRaisesRegex(plait.StateError, "inside of a run"):
+                session._do(session.run)
+            session.evaluate()
+        self.assertEqual(seen, list(range(1, 41)))
+        session, seen = self.session(), []
+
+        def nested(step):
+            seen.append(step.step)
+            with self.assertRaisesRegex(plait.StateError, "inside of a run"):
+                session.run()
+        session.run(nested)
+        self.assertEqual(seen, list(range(1, 41)))
+
+    def test_a_break_leaves_no_request_to_stop(self):
+        for last in (1, 5, 38, 39, 40):
+            session = self.session()
+            for step in session.train():
+                if step.step == last:
+                    break
+            self.assertEqual(session.evaluate()["samples"], 100)
+            self.assertEqual(session.run().step, 40)
+
+    def test_another_thread_is_refused_and_never_waits(self):
+        session, ended, found = self.session({"run.steps": 2000}), threading.Event(), set()
+
+        def use():
+            while not ended.is_set():
+                try:
+                    session.read(WEIGHT)
+                    found.add("read")
+                except plait.StateError:
+                    found.add("refused")
+        other = threading.Thread(target=use, daemon=True)
+        for step in session.train():
+            if step.step == 1:
+                other.start()
+            try:
+                session.evaluate()
+            except plait.StateError:
+                found.add("refused")
+            if step.step == 100:
+                break
+        ended.set()
+        other.join(TIME)
+        self.assertFalse(other.is_alive())
+        self.assertTrue(found)
+
     def test_an_interrupt_saves(self):
         for how in ("session.run(begun)", "[begun(step) for step in session.train()]"):
             text = f"""
@@ -155,6 +209,17 @@ print(next(steps).step)
         with self.script(text) as run:
             out, err = run.communicate(timeout=TIME)
         self.assertEqual((run.returncode, out, err), (0, "1\n", ""))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_a_tensor_that_outlives_the_package(self):
+        text = f"""
+import plait, torch
+session = plait.Engine().experiment({TINY!r}).plan().session(files=False)
+torch.nn.cache = [torch.from_dlpack(session.view("{WEIGHT}")), torch.from_dlpack(session.read("{WEIGHT}"))]
+"""
+        with self.script(text) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual((run.returncode, err), (0, ""))
 
     def test_own_batches(self):
         session, (x, label) = self.session(), batch()
@@ -198,7 +263,7 @@ class Parameters(Case):
         self.assertEqual(session.read(WEIGHT).tolist()[2][3], 5.0)
         written = self.engine.checkpoints.export(self.folder / "kept", self.folder / "w.safetensors")
         self.assertEqual((written["tensors"], (self.folder / "w.safetensors").exists()), (4, True))
-        with self.assertRaisesRegex(ValueError, r"write of \[2, 8\] to '.*', expected f32 \[16, 8\]"):
+        with self.assertRaisesRegex(ValueError, r"write of f32 \[2, 8\] to '.*', expected f32 \[16, 8\]"):
             session.write(WEIGHT, shaped(range(16), 2, 8))
         with self.assertRaisesRegex(plait.NotFoundError, "did you mean"):
             session.read("model.linear1.weigth")
@@ -228,6 +293,12 @@ class Parameters(Case):
             self.assertEqual(len(tensors._exports), 1)
             del capsule
             self.assertEqual(len(tensors._exports), 0)
+        with self.assertRaises(BufferError):
+            tensors.Tensor("f32", (2,), read_only=True).__dlpack__()
+        self.assertEqual([tensors.Tensor("f32", shape).tolist() for shape in ((2, 0, 3), (0, 2), (2, 0))], [[[], []], [], [[], []]])
+        self.assertEqual((tensors.Tensor("f32", ()).tolist(), tensors.Tensor("i32", (1, 1)).item()), (0.0, 0))
+        with self.assertRaisesRegex(TypeError, "lies on a device"):
+            tensors.Tensor("f32", (1,), 16, device=(2, 0)).item()
         gone = weakref.ref(tensor)
         buffer = tensor.buffer()
         del tensor
@@ -249,6 +320,12 @@ class Parameters(Case):
         shown[:] = 0
         self.assertEqual(numpy.abs(numpy.from_dlpack(session.read(WEIGHT))).max(), 0)
         self.assertEqual(toml.value(numpy.float32(0.5)), "0.5")
+        half = tensors.Tensor("bf16", (2, 1))
+        half.buffer()[0, 0], half.buffer()[1, 0] = 0x3F80, 0xC000
+        numpy.testing.assert_array_equal(numpy.asarray(half), numpy.array([[1], [-2]], numpy.float32))
+        for odd in (numpy.zeros((16, 8), ">f4"), numpy.zeros((16, 8), numpy.uint16)):
+            with self.assertRaisesRegex(TypeError, "'x' has elements of the format"):
+                session.predict({"x": odd})
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_torch(self):
@@ -258,8 +335,16 @@ class Parameters(Case):
         found = torch.from_dlpack(session.predict({"x": x}))
         self.assertEqual((found.dtype, found.shape), (torch.float32, (16, 3)))
         self.assertEqual(torch.from_dlpack(tensors.Tensor("bf16", (2,))).dtype, torch.bfloat16)
-        with self.assertRaises(plait.InvalidError):  # not without gaps
-            session.predict({"x": torch.randn(8, 16).T})
+        turned = x.T.contiguous().T  # of the same numbers, not row-major
+        self.assertEqual(session.predict({"x": turned}).tolist(), found.tolist())
+        session.write(WEIGHT, torch.arange(128.0).reshape(8, 16).T)
+        self.assertEqual(session.read(WEIGHT).tolist(), torch.arange(128.0).reshape(8, 16).T.tolist())
+        session.write(WEIGHT, torch.ones(1).expand(16, 8))
+        self.assertEqual(session.read(WEIGHT).tolist(), [[1.0] * 8] * 16)
+        shown = session.view(WEIGHT, read_only=True)
+        self.assertEqual(torch.from_dlpack(shown.copy()).sum(), 128)
+        with self.assertRaisesRegex(ValueError, r"write of i64 \[16, 8\]"):
+            session.write(WEIGHT, torch.ones(16, 8, dtype=torch.int64))
         weight = torch.from_dlpack(session.view(WEIGHT))
         weight.zero_()
         self.assertEqual(session.read(WEIGHT).tolist(), weight.tolist())
@@ -397,7 +482,7 @@ class Experiments(Case):
 
     def test_datasets(self):
         data = self.engine.experiment(TINY).dataset("eval")
-        self.assertEqual(len(data), 100)
+        self.assertEqual((len(data), data.describe()["samples"], len(data[90:])), (100, 100, 10))
         sample = data[-1]
         self.assertEqual((sample["x"].shape, sample["label"].item() in range(3)), ((8,), True))
         with self.assertRaises(IndexError):
@@ -432,6 +517,17 @@ class Generation(Case):
         self.assertEqual([token.finish for token in by[0]], [None, None, None, "length"])
         with self.assertRaisesRegex(plait.InvalidError, "99"):
             generator.add([99])
+        with self.assertRaisesRegex(TypeError, "unknown option 'temprature'; known are: temperature"):
+            generator.add([1], temprature=0.5)
+        with self.assertRaisesRegex(ValueError, "does not fit into 32 bits"):
+            generator.add([2**32 + 3])
+        with self.assertRaisesRegex(ValueError, "seed is -1, which does not fit"):
+            generator.add([1], seed=-1)
+        drawn = set()
+        for seed in range(8):
+            generator.add([1, 2, 3], max_tokens=4, seed=seed)
+            drawn.add(tuple(token.id for token in generator.tokens()))
+        self.assertGreater(len(drawn), 1)
         with self.assertRaisesRegex(plait.Error, "tokenizer"):
             generator.text("no tokenizer")
         with self.assertRaises(plait.StateError):

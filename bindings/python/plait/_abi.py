@@ -20,8 +20,16 @@ def _struct(name, *members):
 
 
 def sized(kind, /, **members):
-    """A struct that begins with its own size."""
-    return kind(struct_size=ctypes.sizeof(kind), **members)
+    """A struct that begins with its own size. An unknown member, or a number that does not fit into it, is an error, not lost as in ctypes."""
+    known = dict(kind._fields_)
+    made = kind(struct_size=ctypes.sizeof(kind))
+    for name, value in members.items():
+        if name not in known:
+            raise TypeError(f"[python] unknown option '{name}'; known are: {', '.join(list(known)[1:])}")
+        setattr(made, name, value)
+        if isinstance(value, int) and getattr(made, name) != value:
+            raise ValueError(f"[python] {name} is {value}, which does not fit into {known[name].__name__.removeprefix('c_')}")
+    return made
 
 
 Error, Text, Handle = c_void_p, c_void_p, c_void_p

@@ -202,16 +202,22 @@ class Dataset(Handle):
 
     def __init__(self, make, owner, *arguments):
         super().__init__(make, owner.handle, *arguments, parents=(owner,))
-        self.description = self._json("plait_dataset_describe")
+        self._described = self._json("plait_dataset_describe")
+
+    def describe(self):
+        """{"type", "samples", "fields": [{"name", "role", "dtype", "shape", ...}], ...}"""
+        return self._described
 
     def __len__(self):
-        return self.description["samples"]
+        return self._described["samples"]
 
     def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"[python] sample {index} of a dataset of {len(self)}")
         sample = {}
-        for number, field in enumerate(self.description["fields"]):
+        for number, field in enumerate(self._described["fields"]):
             sample[field["name"]] = to = tensors.Tensor(field["dtype"], field["shape"])
             call("plait_dataset_read", self._handle, index % len(self), number, to.address, to.nbytes)
         return sample

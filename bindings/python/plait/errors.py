@@ -1,6 +1,9 @@
 """What a call of the library raises: one class for each code of base.h."""
 
+import contextlib
 import ctypes
+import signal
+import threading
 
 from plait import _abi
 
@@ -108,8 +111,35 @@ def check(error):
     raise _CLASSES.get(code, InternalError)(message)
 
 
-def call(name, *arguments):
-    check(getattr(_abi.library, name)(*arguments))
+@contextlib.contextmanager
+def interrupts_behind(on_interrupt=None):
+    """Ctrl-C meanwhile calls on_interrupt() and is raised behind it: in a callback of C it might come before any `try`, and be lost."""
+    handler, came = signal.default_int_handler, []
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not handler:
+        yield
+        return
+
+    def note(*_):
+        came.append(True)
+        if on_interrupt:
+            on_interrupt()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Error as e:
+        if came:
+            raise KeyboardInterrupt from e
+        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
+
+
+def call(name, *arguments, on_interrupt=None):
+    with interrupts_behind(on_interrupt):
+        check(getattr(_abi.library, name)(*arguments))
 
 
 def text_of(name, *arguments):

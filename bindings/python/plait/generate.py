@@ -4,9 +4,9 @@ import ctypes
 import dataclasses
 
 from plait import _abi
-from plait.errors import call, check
+from plait.errors import call
 from plait.handles import Handle, encoded, texts
-from plait.tokenizers import turns
+from plait.tokenizers import id_array, turns
 
 _FINISH = (None, "end", "stop", "length", "cancelled", "failed")  # of PLAIT_FINISH_*
 
@@ -32,46 +32,48 @@ class Generator(Handle):
     def __init__(self, session, tokenizer=None):
         options = _abi.sized(_abi.GeneratorOptions, tokenizer=tokenizer.handle if tokenizer else None)
         super().__init__("plait_generator_open", session.handle, ctypes.byref(options), parents=(session, tokenizer))
+        self._session, self._made = session, []  # tokens that an error or Ctrl-C has kept from the caller
 
     def add(self, prompt, max_tokens=0, min_tokens=0, stop=None, end_ids=None, plain=False, log_probabilities=False, best=0, adapter=None,
             chat_template=None, **sampling):
         """Adds a sequence and returns its number.
 
-        prompt: a text, a list of ids, or a conversation [{"role": "user", "text": "..."}]. sampling: temperature, top_p, min_p, top_k,
-        repetition_penalty, seed; without any as [generate] says.
+        prompt: a text, a list of ids, or a conversation [{"role": "user", "text": "..."}]. sampling: temperature (1 beside others, 0: the most
+        likely token), top_p, min_p, top_k, repetition_penalty, seed; without any all are as [generate] says.
         """
         p = _abi.sized(_abi.Prompt, max_tokens=max_tokens, min_tokens=min_tokens, plain=plain, log_probabilities=log_probabilities, best=best,
                        adapter=encoded(adapter), chat_template=encoded(chat_template))
         if isinstance(prompt, str):
             p.text = prompt.encode()
             p.size = len(prompt.encode())
-        elif prompt and isinstance(prompt[0], dict):
+        elif len(prompt) and isinstance(prompt[0], dict):
             p.messages, p.n_messages = turns(prompt), len(prompt)
         else:
-            p.ids, p.n_ids = (ctypes.c_int32 * len(prompt))(*prompt), len(prompt)
+            p.ids, p.n_ids = id_array(prompt), len(prompt)
         if stop is not None:
-            p.stop, p.n_stop = texts(stop), len(stop)
+            words = texts(stop) or (ctypes.c_char_p * 1)()  # none: not those of [generate]
+            p.stop, p.n_stop = words, len(words) if stop else 0
         if end_ids is not None:
-            p.end_ids, p.n_end_ids = (ctypes.c_int32 * len(end_ids))(*end_ids), len(end_ids)
+            p.end_ids, p.n_end_ids = id_array(end_ids) if len(end_ids) else (ctypes.c_int32 * 1)(), len(end_ids)
         if sampling:
-            p.sampling = ctypes.pointer(_abi.sized(_abi.Sampling, **sampling))
+            p.sampling = ctypes.pointer(_abi.sized(_abi.Sampling, **{"temperature": 1.0, **sampling}))
         number = ctypes.c_uint64()
-        call("plait_generator_add", self._handle, ctypes.byref(p), ctypes.byref(number))
+        self._session._do(lambda: call("plait_generator_add", self._handle, ctypes.byref(p), ctypes.byref(number)))
         return number.value
 
     def step(self):
         """(the tokens of one step, of each sequence that has a slot; how many sequences are not finished)"""
-        made = []
-
         @_abi.TokenCallback
         def on_token(_, token):
             t = token.contents
             best = [(t.best_ids[i], t.best_log_probabilities[i]) for i in range(t.n_best)]
-            made.append(Token(t.sequence, t.index, t.id, ctypes.string_at(t.text, t.size).decode(errors="replace"), _FINISH[t.finish], t.log_probability, best))
+            text = ctypes.string_at(t.text, t.size).decode(errors="replace")
+            self._made.append(Token(t.sequence, t.index, t.id, text, _FINISH[t.finish], t.log_probability, best))
             return 0
 
         left = ctypes.c_uint64()
-        check(_abi.library.plait_generator_step(self._handle, ctypes.cast(on_token, ctypes.c_void_p), None, ctypes.byref(left)))
+        self._session._do(lambda: call("plait_generator_step", self._handle, ctypes.cast(on_token, ctypes.c_void_p), None, ctypes.byref(left)))
+        made, self._made = self._made, []
         return made, left.value
 
     def tokens(self):
@@ -82,7 +84,7 @@ class Generator(Handle):
             yield from made
 
     def cancel(self, sequence):
-        call("plait_generator_cancel", self._handle, sequence)
+        self._session._do(lambda: call("plait_generator_cancel", self._handle, sequence))
 
     def text(self, prompt, **options):
         """The text behind a prompt; options as of add()."""

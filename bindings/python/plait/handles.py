@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import weakref
 
 from plait import _abi
@@ -48,10 +49,12 @@ def _released(close, handle, parents):
 
 def encoded(text):
     """A text or path as the library takes it; None stays."""
-    return None if text is None else str(text).encode()
+    if text is None or isinstance(text, bytes):
+        return text
+    return os.fspath(text).encode(errors="surrogateescape")  # as Python reads names of files that are not UTF-8
 
 
 def texts(words):
-    """(n) texts as an array of C; None where there are none."""
-    words = [str(word).encode() for word in words]
+    """(n) texts as an array of C, of one text or several; None where there are none."""
+    words = [encoded(word) for word in ([words] if isinstance(words, (str, bytes, os.PathLike)) else words or ())]
     return (ctypes.c_char_p * len(words))(*words) if words else None

@@ -1,17 +1,16 @@
 """A plan in execution: training with callbacks or as an iterator, own batches, evaluation, prediction, parameters, checkpoints."""
 
-import contextlib
 import ctypes
 import dataclasses
 import json
-import signal
+import math
 import sys
 import threading
 import weakref
 
 from plait import _abi, tensors
 from plait.adapters import Adapters
-from plait.errors import Cancelled, call, check, taken
+from plait.errors import Cancelled, Error, StateError, call, check, interrupts_behind, taken
 from plait.generate import Generator
 from plait.handles import Handle, encoded
 from plait.notebook import Bar, in_notebook
@@ -64,7 +63,7 @@ class _Feeds:
         self.array = (_abi.Feed * max(self.size, 1))(*(_abi.sized(_abi.Feed, field=name.encode(), tensor=ctypes.pointer(b.tensor))
                                                       for name, b in self.borrowed.items()))
         for stream in {b.on_stream for b in self.borrowed.values()} - {None}:
-            call("plait_session_wait_stream", session, stream)
+            session.wait_stream(stream)
 
     def samples(self):
         return next((b.tensor.shape[0] for b in self.borrowed.values() if b.tensor.ndim > 0), 0)
@@ -74,8 +73,8 @@ class Session(Handle):
     """Trains by a plan.
 
     run_dir: the folder of the run; None: a new one in run.out. files = False: the session writes none. resume: "never", "auto", "must" or
-    None, as run.resume says. bar: a progress bar in a notebook or terminal. stop_after: a step behind which a run ends.
-    One thread uses it at a time, but for cancel().
+    None, as run.resume says. bar: a progress bar in a notebook or terminal. stop_after: a step behind which a run saves and raises Cancelled.
+    One thread uses it at a time, but for cancel(). Batches have the element types of the fields: labels are i32, `labels.int()` in PyTorch.
     """
 
     _close = "plait_session_close"
@@ -83,7 +82,9 @@ class Session(Handle):
     def __init__(self, plan, run_dir=None, files=True, resume=None, bar=False, stop_after=0):
         self._run = None  # of train(), while it runs in a thread
         self._on_step = self._raised = None
-        self._bar = Bar(plan.describe()["steps"]) if bar and in_notebook() else None
+        described = plan.describe()
+        self._outputs = {o["name"]: o for o in described["outputs"]}
+        self._bar = Bar(described["steps"]) if bar and in_notebook() else None
 
         # A cycle of references is not wanted: the callback reaches the session by this list alone.
         hook = self._hook = []
@@ -95,7 +96,7 @@ class Session(Handle):
         options = _abi.sized(_abi.SessionOptions, run_dir=encoded(run_dir), no_files=not files, resume=_RESUME[resume],
                              progress=bool(bar) and self._bar is None, on_step=on_step, command=" ".join(["python", *sys.argv]).encode(), stop_after=stop_after)
         super().__init__("plait_session_open", plan.handle, ctypes.byref(options), parents=(plan, on_step))
-        self.plan, self._outputs = plan, None
+        self.plan = plan
 
     # --- training
 
@@ -108,43 +109,27 @@ class Session(Handle):
         return self._ran(on_step)
 
     def _ran(self, on_step):
+        self._refuse_inside()
         self._on_step, self._raised = on_step, None
         self._hook[:] = [self._stepped]
         result = _abi.sized(_abi.StepResult)
         try:
-            with self._interrupts():
-                error = _abi.library.plait_session_run(self._handle, ctypes.byref(result))
+            with interrupts_behind(self.cancel):
+                check(_abi.library.plait_session_run(self._handle, ctypes.byref(result)))
+        except Error as e:
+            if self._raised is None:
+                raise
+            raise self._raised from (None if isinstance(e, Cancelled) else e)
         finally:
             self._hook.clear()
-            self._on_step = None
+            self._on_step = self._raised = None
             if self._bar:
                 self._bar.end()
-        raised, self._raised = self._raised, None
-        try:
-            check(error)
-        except Cancelled:
-            raise raised or sys.exc_info()[1]
-        if raised:
-            raise raised
         return Step._of(result)
 
-    @contextlib.contextmanager
-    def _interrupts(self):
-        """Ctrl-C cancels the run that lasts meanwhile, and is raised behind it: raised in the callback it might come before any `try`."""
-        handler = signal.default_int_handler
-        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not handler:
-            yield
-            return
-
-        def note(*_):
-            self._raised = KeyboardInterrupt()
-            self.cancel()
-
-        signal.signal(signal.SIGINT, note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, handler)
+    def _refuse_inside(self):
+        if self._hook or (self._run is not None and threading.current_thread() is not self._run.thread):
+            raise StateError("[python] run() or train() inside of a run of the same session, or before a loop over train() has ended; call it behind that")
 
     def _stepped(self, result):
         """Behind each step of a run. No exception may leave it."""
@@ -164,6 +149,7 @@ class Session(Handle):
 
         Between two steps the session may be used, but for run(), step() and load(). A break saves and stops.
         """
+        self._refuse_inside()
         run = self._run = _Run(self)
         # The end of the interpreter must not find the thread inside of the library. Before the session is closed: the newest is first.
         at_exit = weakref.finalize(self, run.stop)
@@ -178,7 +164,7 @@ class Session(Handle):
 
     def step(self, batch=None):
         """One step on the samples of a batch {field: array}, or on the next batch of [data.train]. Evaluates and saves nothing."""
-        feeds, result = _Feeds(self._handle, batch), _abi.sized(_abi.StepResult)
+        feeds, result = _Feeds(self, batch), _abi.sized(_abi.StepResult)
         self._call("plait_session_step", ctypes.byref(feeds.array), feeds.size, ctypes.byref(result))
         return Step._of(result)
 
@@ -189,14 +175,12 @@ class Session(Handle):
     # --- results
 
     def evaluate(self, dataset="eval"):
-        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]."""
-        return self._texts("plait_session_evaluate", encoded(dataset))[0]
+        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]. Ctrl-C ends it."""
+        return self._texts("plait_session_evaluate", encoded(dataset), on_interrupt=self.cancel)[0]
 
     def predict(self, batch, *values):
         """What the model makes of a batch {field: array}: the Tensor (n, ...) of "output"; of several named values a dict."""
-        if self._outputs is None:
-            self._outputs = {o["name"]: o for o in self.plan.describe()["outputs"]}
-        feeds, names = _Feeds(self._handle, batch), values or ("output",)
+        feeds, names = _Feeds(self, batch), values or ("output",)
         made = {}
         for name in names:
             described = self._outputs.get(name, {"dtype": "u8", "shape": [0]})  # of an unknown one the library says what there is
@@ -232,14 +216,19 @@ class Session(Handle):
         borrowed = tensors.Borrowed(parameter, value)
         tensor, described = borrowed.tensor, self.parameters().get(parameter)
         shape = tensor.shape[:tensor.ndim]
-        if described:
-            kind = tensors.KINDS[described["dtype"]]
-            if shape != described["shape"] or (tensor.dtype.code, tensor.dtype.bits) != (kind.code, kind.bits) or tensor.device.type == tensors.CUDA:
-                raise ValueError(f"[python] write of {shape} to '{parameter}', expected {kind.name} {described['shape']} in host memory")
-        n = tensor.dtype.bits // 8
-        for extent in shape:
-            n *= extent
-        self._call("plait_session_write", encoded(parameter), (tensor.data or 0) + tensor.byte_offset, n)
+        if described and ((borrowed.dtype, shape) != (described["dtype"], described["shape"]) or borrowed.on_stream):
+            raise ValueError(f"[python] write of {borrowed.dtype} {shape}{' on a device' if borrowed.on_stream else ''} to '{parameter}', "
+                             f"expected {described['dtype']} {described['shape']} in host memory")
+        self._call("plait_session_write", encoded(parameter), (tensor.data or 0) + tensor.byte_offset, math.prod(shape) * tensor.dtype.bits // 8)
+
+    def state_dict(self):
+        """{name: copy} of all parameters. Collective."""
+        return {name: self.read(name) for name in self.parameters()}
+
+    def load_state_dict(self, values):
+        """Writes the parameters of a dict {name: array}; others stay as they are."""
+        for name, value in values.items():
+            self.write(name, value)
 
     def view(self, name, kind="parameter", read_only=False):
         """A Tensor that shows memory of the session, without a copy: of a parameter, an "output" or a "result". Later calls change its content."""
@@ -247,6 +236,10 @@ class Session(Handle):
         made = ctypes.c_void_p()
         self._call("plait_session_view_of", encoded(name), ctypes.byref(options), ctypes.byref(made))
         return tensors.of_view(made.value)
+
+    def wait_stream(self, stream):
+        """Later work of the session waits for what is on a stream of CUDA now: behind writes through a view, torch.cuda.current_stream().cuda_stream."""
+        self._call("plait_session_wait_stream", stream)
 
     # --- checkpoints
 
@@ -275,19 +268,20 @@ class Session(Handle):
 
     def generator(self, tokenizer=None):
         """Generates text, token after token; see Generator. tokenizer: of prompts and texts; None: that of the experiment."""
-        return Generator(self, tokenizer)
+        return self._do(lambda: Generator(self, tokenizer))
 
     # --- calls
 
-    def _call(self, name, *arguments):
+    def _do(self, function):
         """On the thread of train(), where that runs: a session serves one thread at a time."""
-        if self._run is not None:
-            return self._run.inside(lambda: call(name, self._handle, *arguments))
-        return call(name, self._handle, *arguments)
+        return function() if self._run is None else self._run.inside(function)
 
-    def _texts(self, name, *arguments, n=1):
+    def _call(self, name, *arguments, on_interrupt=None):
+        self._do(lambda: call(name, self._handle, *arguments, on_interrupt=on_interrupt))
+
+    def _texts(self, name, *arguments, n=1, on_interrupt=None):
         made = [ctypes.c_void_p() for _ in range(n)]
-        self._call(name, *arguments, *(ctypes.byref(one) for one in made))
+        self._call(name, *arguments, *(ctypes.byref(one) for one in made), on_interrupt=on_interrupt)
         return [json.loads(taken(one)) if one else None for one in made]
 
 
@@ -300,39 +294,45 @@ class _Run:
     def __init__(self, session):
         self.session, self.lock = session, threading.Condition()
         self.step = self.task = self.error = None  # what the thread has made; what it is to do
-        self.goes_on = self.ended = self.stopping = False
+        self.waits = self.goes_on = self.ended = self.stopping = False  # waits: in the callback
         self.thread = threading.Thread(target=self._work, name="plait.train", daemon=True)
 
     def _work(self):
+        error = None
         try:
             self.session._ran(self._behind_step)
         except BaseException as e:
-            self.error = e
+            error = e
         with self.lock:
-            self.ended = True
+            self.error, self.ended = error, True
             self.lock.notify_all()
 
     def _behind_step(self, step):
         with self.lock:
-            self.step, self.goes_on = step, False
+            self.step, self.goes_on, self.waits = step, self.stopping, True
             self.lock.notify_all()
             while True:
                 self.lock.wait_for(lambda: self.task or self.goes_on)
-                if self.task is None:
+                task = self.task
+                if task is None:
+                    self.waits = False
                     return self.stopping
-                task, self.task = self.task, None
-                task()
+                self.lock.release()  # so that the thread that waits for it can be interrupted
+                try:
+                    task()
+                finally:
+                    self.lock.acquire()
+                self.task = None
                 self.lock.notify_all()
 
     def steps(self):
         self.thread.start()
         while True:
             with self.lock:
-                while not self.lock.wait_for(lambda: self.step or self.ended, 0.1):
-                    pass  # a wait without end would keep Ctrl-C from being noticed
+                self.lock.wait_for(lambda: self.step or self.ended)
                 step, self.step = self.step, None
-                if step is None:
-                    break
+            if step is None:
+                break
             yield step
             with self.lock:
                 self.goes_on = True
@@ -342,7 +342,9 @@ class _Run:
             raise error
 
     def inside(self, function):
-        """Has the thread do it between two steps: (its result, or what it raises)."""
+        """Has the thread do it between two steps: its result, or what it raises."""
+        if threading.current_thread() is self.thread:
+            return function()
         outcome = []
 
         def task():
@@ -352,12 +354,14 @@ class _Run:
                 outcome.append((None, e))
 
         with self.lock:
-            if self.ended or threading.current_thread() is self.thread:
-                task()
-            else:
+            if not self.ended:
+                if self.task or not self.waits or self.goes_on:
+                    raise StateError("[python] the session makes a step, or works for another thread; use it in the body of the loop over train()")
                 self.task = task
                 self.lock.notify_all()
                 self.lock.wait_for(lambda: outcome)
+        if not outcome:
+            task()  # the run is over
         result, error = outcome[0]
         if error:
             raise error
@@ -368,11 +372,10 @@ class _Run:
         if not self.thread.ident:
             return  # it was never started
         with self.lock:
+            if not self.waits and not self.ended:
+                self.session.cancel()  # an evaluation may take long; what waits behind a step needs no more than its answer
             self.stopping = self.goes_on = True
             self.lock.notify_all()
-            ended = self.ended
-        if not ended:
-            self.session.cancel()
         self.thread.join()
         if self.error and not isinstance(self.error, Cancelled):
             raise self.error

@@ -52,16 +52,16 @@ class Borrowed:
     def __init__(self, name, value):
         self._buffer = self._capsule = None
         try:
-            memoryview(value).release()
-            self._of_buffer(name, value)
-        except TypeError:
+            view = memoryview(value)
+        except (TypeError, ValueError, BufferError):
             if not hasattr(value, "__dlpack__"):
                 raise TypeError(f"[python] '{name}' is a {type(value).__name__}, expected a NumPy array, a tensor of DLPack (PyTorch, JAX, CuPy) or "
                                 "another object with a buffer, such as array.array") from None
             self._of_dlpack(name, value)
+            return
+        self._of_buffer(name, view)
 
-    def _of_buffer(self, name, value):
-        view = memoryview(value)
+    def _of_buffer(self, name, view):
         if not view.c_contiguous:
             view = memoryview(view.tobytes()).cast(view.format, view.shape)
         buffer = _Buffer()
@@ -84,6 +84,26 @@ class Borrowed:
         elif title != b"dltensor":
             raise TypeError(f"[python] '{name}' gave the capsule '{title}', expected dltensor")
         self.tensor = _abi.DlTensor.from_address(address)
+        if not self._is_row_major():
+            if not hasattr(value, "contiguous"):
+                raise ValueError(f"[python] '{name}' is not row-major without gaps; make a contiguous copy")
+            self._of_dlpack(name, value.contiguous())
+
+    def _is_row_major(self):
+        t, step = self.tensor, 1
+        for i in reversed(range(t.ndim if t.strides else 0)):
+            if t.shape[i] == 0:
+                return True
+            if t.shape[i] != 1 and t.strides[i] != step:
+                return False
+            step *= t.shape[i]
+        return True
+
+    @property
+    def dtype(self):
+        """Its name, as of Tensor."""
+        kind = _OF_DLPACK.get((self.tensor.dtype.code, self.tensor.dtype.bits))
+        return kind.name if kind else f"of {self.tensor.dtype.bits} bits, code {self.tensor.dtype.code} of DLPack"
 
     @property
     def on_stream(self):
@@ -127,7 +147,7 @@ class Tensor:
     def __array_interface__(self):
         self._on_host()
         if self._kind.typestr is None:
-            raise AttributeError(f"[python] NumPy has no {self.dtype}; torch.from_dlpack() and tolist() read it")
+            raise AttributeError(f"[python] NumPy has no {self.dtype}; numpy.asarray() makes f32 of it")  # by __array__
         return {"version": 3, "shape": self.shape, "typestr": self._kind.typestr, "data": (self.address, self.read_only)}
 
     def tolist(self):
@@ -138,21 +158,48 @@ class Tensor:
             flat = list(struct.unpack(f"={self.size}{self._kind.letter}", raw))
         else:  # bf16: the upper half of an f32
             flat = [struct.unpack("=f", struct.pack("=I", bits << 16))[0] for bits in struct.unpack(f"={self.size}H", raw)]
-        for extent in reversed(self.shape[1:]):
-            flat = [flat[i:i + extent] for i in range(0, len(flat), extent)] if extent else [[] for _ in range(math.prod(self.shape[:-1]))]
+        for axis in reversed(range(1, len(self.shape))):
+            extent = self.shape[axis]
+            flat = [flat[i * extent:(i + 1) * extent] for i in range(math.prod(self.shape[:axis]))]
         return flat if self.shape else flat[0]
 
     def item(self):
         """The only element."""
         if self.size != 1:
             raise ValueError(f"[python] item() of a tensor of {self.size} elements, expected one")
-        return struct.unpack(f"={self._kind.letter}", ctypes.string_at(self.address, self.nbytes))[0] if self._kind.letter else Tensor.tolist(self)
+        found = self.tolist()
+        for _ in self.shape:
+            found = found[0]
+        return found
 
     def __dlpack_device__(self):
         return self.device
 
     def __dlpack__(self, stream=None, max_version=None, dl_device=None, copy=None):
-        return _exported(self, versioned=max_version is not None and max_version[0] >= 1)
+        versioned = max_version is not None and max_version[0] >= 1
+        if dl_device is not None and tuple(dl_device) != self.device:
+            raise BufferError(f"[python] the tensor lies on device {self.device}, not {tuple(dl_device)}; Session.read() copies to the host")
+        if copy:
+            return _exported(self.copy(), versioned)
+        if self.read_only and not versioned:
+            raise BufferError("[python] the tensor is read-only, which this consumer of DLPack cannot know; copy() it first")
+        return _exported(self, versioned)
+
+    def copy(self):
+        """The same in memory of its own, on the host."""
+        self._on_host()
+        made = Tensor(self.dtype, self.shape)
+        ctypes.memmove(made.address, self.address, self.nbytes)
+        return made
+
+    def __array__(self, dtype=None, copy=None):
+        """For numpy.asarray() of bf16, which NumPy does not know: as f32."""
+        import numpy
+        if self._kind.typestr:
+            found = numpy.asarray(self)
+        else:
+            found = (numpy.frombuffer(self.copy().buffer(), numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32).reshape(self.shape)
+        return found.astype(dtype) if dtype is not None and found.dtype != dtype else found.copy() if copy else found
 
     def __len__(self):
         return self.shape[0] if self.shape else 0
@@ -169,19 +216,24 @@ _exports = {}  # address of a managed tensor: it, and what it keeps
 
 
 @_abi.Deleter
-def _release(address):
-    _exports.pop(address, None)
-
-
-@_Destructor
-def _drop(capsule):
-    """Of a capsule that nobody has consumed; a consumer renames it."""
-    for name in (b"dltensor", b"dltensor_versioned"):
-        if _python.PyCapsule_IsValid(capsule, name):
-            _exports.pop(_capsule_pointer(capsule, name), None)
+def _release(address, exports=_exports):
+    exports.pop(address, None)
 
 
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+
+
+@_Destructor
+def _drop(capsule, exports=_exports, valid=_python.PyCapsule_IsValid, pointer=_capsule_pointer):
+    """Of a capsule that nobody has consumed; a consumer renames it."""
+    for name in (b"dltensor", b"dltensor_versioned"):
+        if valid(capsule, name):
+            exports.pop(pointer(capsule, name), None)
+
+
+# A consumer's tensor may be freed when this module is gone already, at the end of the interpreter.
+for _kept in (_release, _drop, _exports):
+    _python.Py_IncRef(ctypes.py_object(_kept))
 
 
 def _exported(tensor, versioned):
@@ -205,7 +257,7 @@ def of_view(managed):
     view = _abi.DlManaged.from_address(managed)
 
     class Owner:
-        def __del__(self, release=ctypes.CFUNCTYPE(None, ctypes.c_void_p)(view.deleter)):
+        def __del__(self, release=_abi.Deleter(view.deleter)):
             release(managed)
 
     t = view.tensor

@@ -35,8 +35,7 @@ class Tokenizer(Handle):
 
     def decode(self, ids, skip_special=False):
         """The text of ids; what is not UTF-8, as a part of a character, becomes U+FFFD."""
-        array = (ctypes.c_int32 * len(ids))(*ids)
-        return text_of("plait_tokenizer_decode", self._handle, array, len(ids), bool(skip_special))
+        return text_of("plait_tokenizer_decode", self._handle, id_array(ids), len(ids), bool(skip_special))
 
     def _ids(self, name, *arguments):
         made = ctypes.c_void_p()
@@ -46,6 +45,15 @@ class Tokenizer(Handle):
             return list((ctypes.c_int32 * n).from_address(_abi.library.plait_tokens_data(made))) if n else []
         finally:
             _abi.library.plait_tokens_free(made)
+
+
+def id_array(ids):
+    """Ids as an array of C, which would take each modulo 2**32."""
+    ids = [int(i) for i in ids]
+    for i in ids:
+        if not -2**31 <= i < 2**31:
+            raise ValueError(f"[python] the id {i} does not fit into 32 bits")
+    return (ctypes.c_int32 * len(ids))(*ids)
 
 
 def turns(messages):

@@ -41,4 +41,4 @@ def overrides(of):
     """Overrides as the library takes them: of a dict {"run.steps": 100}, or of texts "run.steps=100", "~data.eval"."""
     if isinstance(of, dict):
         return [f"{path}={value(one)}" for path, one in of.items()]
-    return list(of or ())
+    return [of] if isinstance(of, str) else list(of or ())
