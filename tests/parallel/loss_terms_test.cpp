@@ -73,7 +73,7 @@ TEST_SUITE("loss_terms") {
   // are the weights of samples.
   TEST_CASE("terms of layers are losses") {
     const Folder folder;
-    const std::string plain = model(folder);
+    const std::string plain = model(folder, 3);
     const std::string watched = replaced(replaced(plain, kFirst, kFirst + layer("test.watch", 0.3)),
                                          kNorm, kNorm + layer("test.watch", 0.02)),
                       named = replaced(replaced(plain, kFirst, kFirst + "as = [\"one\"]\n"), kNorm,

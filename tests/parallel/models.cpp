@@ -68,8 +68,8 @@ std::string texts(const Folder& folder, const std::vector<int>& ids, const std::
 }
 
 // The MLP; `middle`: layers before the last one.
-std::string mlp(const Folder& folder, const std::string& middle) {
-  return begin(7, points(folder)) + R"(
+std::string mlp(const Folder& folder, const std::string& middle, int ignored = 0) {
+  return begin(7, points(folder, ignored)) + R"(
 [[model.layers]]
 type = "linear"
 name = "first"
@@ -113,7 +113,7 @@ learning_rate = 0.006
 
 }  // namespace
 
-std::string model(const Folder& folder) { return mlp(folder, ""); }
+std::string model(const Folder& folder, int ignored) { return mlp(folder, "", ignored); }
 
 std::string deep_model(const Folder& folder) {
   return mlp(folder, R"([[model.layers]]

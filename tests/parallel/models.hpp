@@ -11,8 +11,8 @@ namespace parallel {
 using plait::test::Folder;
 
 // An MLP of 7 layers with dropout, a layer norm, a tied layer, two parameter groups, clipping,
-// weighted samples.
-std::string model(const Folder& folder);
+// weighted samples. Every ignored-th label is -1; 0: none.
+std::string model(const Folder& folder, int ignored = 0);
 // The same with 16 layers, so that 8 ranks can have two stages each: one parameter with three
 // readers, a frozen layer.
 std::string deep_model(const Folder& folder);
