@@ -19,6 +19,9 @@ const std::string kFirst = "name = \"first\"\nout = 16\nparallel = \"column\"\n"
                   kNorm = "type = \"layer_norm\"\n", kHead = "parallel = \"row\"\n",
                   kLoss = "[loss]\ntype = \"cross_entropy\"\n";
 
+// The term counts less than any loss, which its value does not show.
+constexpr char kHalf[] = "times = 0.5\n";
+
 std::string layer(const std::string& type, double factor) {
   return "[[model.layers]]\ntype = \"" + type + "\"\nfactor = " + std::to_string(factor) + "\n";
 }
@@ -70,12 +73,13 @@ Outcome check_grids(const std::string& toml, const std::string& name) {
 
 TEST_SUITE("loss_terms") {
   // Two layers add to one term. Labels have other weights than samples; the weights of the energy
-  // are the weights of samples.
+  // are half the weights of samples.
   TEST_CASE("terms of layers are losses") {
     const Folder folder;
     const std::string plain = model(folder, 3);
-    const std::string watched = replaced(replaced(plain, kFirst, kFirst + layer("test.watch", 0.3)),
-                                         kNorm, kNorm + layer("test.watch", 0.02)),
+    const std::string watched = replaced(
+                          replaced(plain, kFirst, kFirst + layer("test.watch", 0.3) + kHalf), kNorm,
+                          kNorm + layer("test.watch", 0.02) + kHalf),
                       named = replaced(replaced(plain, kFirst, kFirst + "as = [\"one\"]\n"), kNorm,
                                        kNorm + "as = [\"two\"]\n");
     for (const std::string type : {"cross_entropy", "test.energy"}) {

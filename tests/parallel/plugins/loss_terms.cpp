@@ -8,6 +8,8 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kOptions[] = {opt_real("factor", "0.0", "of the term")};
+constexpr plait_option kWatched[] = {opt_real("factor", "0.0", "of the term"),
+                                     opt_real("times", "1.0", "of its sum and of what it counts")};
 
 // Σ over samples of weight · mean x², and the sum of the weights. x (B,C)
 std::pair<Value, Value> energy(const Builder& b, Value x) {
@@ -20,7 +22,8 @@ std::pair<Value, Value> energy(const Builder& b, Value x) {
 // y = x, which is to be small.
 Value build_watch(Builder& b, const Options& o, std::span<const Value> in) {
   const auto [sum, weight] = energy(b, in[0]);
-  if (b.training()) b.add_loss("energy", o.real("factor"), sum, weight);
+  const double times = o.real("times");
+  if (b.training()) b.add_loss("energy", o.real("factor"), sum * times, weight * times);
   return in[0];
 }
 
@@ -64,7 +67,7 @@ Value build_faulty(Builder& b, const Options&, std::span<const Value> in) {
 
 PLAIT_PLUGIN("test-loss-terms", "1.0.0", "Apache-2.0", "Terms of the loss, for tests") {
   static const auto watch =
-                        layer<build_watch>("test.watch", "y = x, which is to be small", kOptions),
+                        layer<build_watch>("test.watch", "y = x, which is to be small", kWatched),
                     scale = layer<build_scale>("test.scale", "y = s * x with s near 2", kOptions),
                     faulty = layer<build_faulty>("test.faulty", "y = x");
   static const auto energy_loss = loss<build_energy>("test.energy", "mean square", {}, 1, 1);
