@@ -13,6 +13,7 @@
 #include "engine/data/sample_order.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/dataset_texts.hpp"
+#include "engine/plan/dataset_tokenizers.hpp"
 #include "engine/plan/devices.hpp"
 #include "engine/plan/field_texts.hpp"
 #include "engine/topology/grid_check.hpp"
@@ -136,6 +137,9 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
       plan.datasets.push_back(std::move(dataset));
     }
   check_texts(plan.experiment, plan.datasets, problems);
+  if (!plan.experiment.generate.only)
+    check_tokenizers(plan.experiment, plan.datasets, plan.registry,
+                     context.rank == 0 ? context.log : nullptr, problems);
   if (plan.experiment.generate.only || plan.experiment.dataset("train") ||
       problems.touch("data.train"))
     return;

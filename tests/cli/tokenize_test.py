@@ -217,5 +217,68 @@ class Tokenize(Case):
                 self.assertEqual((self.folder / "o.bin").read_bytes(), (self.folder / "whole.bin").read_bytes())
 
 
+MODEL = """\
+[batch]
+global = 1
+[run]
+steps = 2
+[data.train]
+type = "tokens"
+path = "bytes.bin"
+length = 8
+[model]
+layers = [{type = "embedding", vocabulary = 300, width = 4}, {type = "linear", out = 300}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+"""
+
+
+class TokenizerOfTheModel(Case):
+    """Ids of another tokenizer are an error wherever both tokenizers are known."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("a.txt", "the cat sat on the mat " * 9)
+        for name, *options in (("bytes",), ("chars", "--option", "path=a.txt")):
+            self.expect(0, "data", "tokenize", "a.txt", "--tokenizer", name, *options, "--out", name)
+
+    def test_of_the_experiment(self):
+        fingerprints = [read(self.folder, name)[1]["tokenizer"]["fingerprint"] for name in ("bytes", "chars")]
+        self.write("t.toml", MODEL + '[tokenizer]\ntype = "chars"\npath = "a.txt"\n')
+        for verb in ("check", "plan", "run"):
+            self.fails(2, [verb, "t.toml"], "t.toml:5:1: data.train: its ids are of tokenizer 'bytes' by '",
+                       f"/bytes.json' (fingerprint {fingerprints[0]}), and [tokenizer] is 'chars' of '",
+                       f"a.txt' ({fingerprints[1]}): an id is another text in them",
+                       "make the tokens with the tokenizer of the model")
+        self.expect(0, "check", "t.toml", "data.train.path=chars.bin")
+        self.expect(0, "run", "t.toml", "data.train.path=chars.bin", "--run-dir", "r")
+        # Files of others do not say it; nor does a tokenizer that is not there.
+        (self.folder / "bytes.json").unlink()
+        self.expect(0, "check", "t.toml")
+        (self.folder / "a.txt").unlink()
+        self.fails(0, ["check", "t.toml", "data.train.path=chars.bin"],
+                   "[plan] [tokenizer] cannot be opened, so the tokens of datasets are not compared with it")
+
+    def test_of_two_datasets(self):
+        """Without [tokenizer], also inside of a blend and beside fine_tune."""
+        self.write("t.toml", MODEL)
+        self.expect(0, "check", "t.toml")
+        eval = 'data.eval={type = "%s", %s, length = 8}'
+        chars, bytes = (eval % ("tokens", f'path = "{name}.bin"') for name in ("chars", "bytes"))
+        self.expect(0, "check", "t.toml", bytes)
+        self.fails(2, ["check", "t.toml", chars], "data.eval: its ids are of tokenizer 'chars' by '",
+                   "and data.train has ids of tokenizer 'bytes' by '")
+        parts = ", ".join(f'{{type = "tokens", path = "{name}.bin", length = 8}}' for name in ("bytes", "chars"))
+        self.fails(2, ["check", "t.toml", f'data.train={{type = "blend", parts = [{parts}]}}'],
+                   "data.train: its ids are of tokenizer 'chars' by '")
+        self.write("f.jsonl", '{"prompt": "a cat", "completion": " sat"}\n')
+        tune = eval % ("fine_tune", 'files = ["f.jsonl"], tokenizer = {type = "%s"%s}')
+        self.expect(0, "check", "t.toml", tune % ("bytes", ""))
+        self.fails(2, ["check", "t.toml", tune % ("chars", ', path = "a.txt"')],
+                   "data.eval: its ids are of tokenizer 'chars' by the key tokenizer, override")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -64,7 +64,8 @@ class Blend {
                    ") has no samples; leave it out",
                PLAIT_ERR_DATA);
       check_fields(item.type);
-      keep_part_texts(parts_.back());
+      keep_texts(parts_.back(), PLAIT_TEXT_PART, part_texts_);
+      keep_texts(parts_.back(), PLAIT_TEXT_TOKENIZER, tokenizer_texts_);
     }
     add_part_field(o);
     const std::vector<double> shares = shares_from(o);
@@ -73,12 +74,15 @@ class Blend {
     make_fingerprint(shares);
   }
 
-  // Of the first part: all have the same fields. What these datasets are parts of is told of each,
-  // and the blend as a whole comes from no file.
+  // Of the first part: all have the same fields. What these datasets are parts of, and the
+  // tokenizers of their ids, are told of each, and the blend as a whole comes from no file.
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
     if (what == PLAIT_TEXT_SOURCE) return nullptr;
-    if (what == PLAIT_TEXT_PART)
-      return index < part_texts_.size() ? part_texts_[index].c_str() : nullptr;
+    if (what == PLAIT_TEXT_PART || what == PLAIT_TEXT_TOKENIZER) {
+      const std::vector<std::string>& all =
+          what == PLAIT_TEXT_PART ? part_texts_ : tokenizer_texts_;
+      return index < all.size() ? all[index].c_str() : nullptr;
+    }
     // Numbers of parts have no texts.
     return field < bytes_.size() ? parts_[0].text_of(field, what, index) : nullptr;
   }
@@ -177,9 +181,8 @@ class Blend {
     }
   }
 
-  void keep_part_texts(const HostDataset& part) {
-    for (uint64_t i = 0; const char* text = part.text_of(0, PLAIT_TEXT_PART, i); ++i)
-      part_texts_.emplace_back(text);
+  static void keep_texts(const HostDataset& part, uint32_t what, std::vector<std::string>& to) {
+    for (uint64_t i = 0; const char* text = part.text_of(0, what, i); ++i) to.emplace_back(text);
   }
 
   std::vector<double> shares_from(const Options& o) const {
@@ -251,15 +254,15 @@ class Blend {
   }
 
   std::vector<HostDataset> parts_;
-  std::vector<int64_t> sizes_;           // samples of each part
-  std::vector<uint64_t> bytes_;          // of each field of a sample that parts have
-  std::vector<plait_field> fields_;      // of a sample
-  std::string part_field_;               // the last of them, of the blend itself; "": none
-  std::vector<uint16_t> part_;           // of each sample
-  std::vector<int64_t> sample_;          // within its part, counted on when that begins again
-  std::vector<int64_t> taken_;           // samples that each part gives
-  std::vector<int64_t> passes_;          // how often each part begins
-  std::vector<std::string> part_texts_;  // PLAIT_TEXT_PART of all
+  std::vector<int64_t> sizes_;       // samples of each part
+  std::vector<uint64_t> bytes_;      // of each field of a sample that parts have
+  std::vector<plait_field> fields_;  // of a sample
+  std::string part_field_;           // the last of them, of the blend itself; "": none
+  std::vector<uint16_t> part_;       // of each sample
+  std::vector<int64_t> sample_;      // within its part, counted on when that begins again
+  std::vector<int64_t> taken_;       // samples that each part gives
+  std::vector<int64_t> passes_;      // how often each part begins
+  std::vector<std::string> part_texts_, tokenizer_texts_;  // of all
   uint64_t fingerprint_ = 0;
 };
 }  // namespace

@@ -54,6 +54,14 @@ constexpr plait_option kFineTune[] = {
 
 std::string text(int64_t n) { return std::to_string(n); }
 
+// 16 hexadecimal digits.
+std::string hex_of(uint64_t n) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex(16, '0');
+  for (size_t i = 0; i < hex.size(); ++i) hex[i] = kDigits[n >> (60 - 4 * i) & 15];
+  return hex;
+}
+
 const kit::ChatTemplate* template_of(const Options& o) {
   return o.text("template") == "none" ? nullptr : &kit::chat_template(o.text("template"));
 }
@@ -102,6 +110,11 @@ class FineTune {
     out.fingerprint = fingerprint_;
   }
 
+  const char* text_of(uint32_t, uint32_t what, uint64_t index) const noexcept {
+    if (what != PLAIT_TEXT_TOKENIZER || index > 1) return nullptr;
+    return (index == 0 ? tokenizer_hex_ : tokenizer_described_).c_str();
+  }
+
   void read(std::span<const int64_t> indices, void* const* outs) const {
     for (size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0 || indices[i] >= packing_.samples())
@@ -147,6 +160,10 @@ class FineTune {
   void read_files(const Host& host, const Options& o) {
     const HostTokenizer tokenizer = open_tokenizer(host, o);
     tokenizer_fingerprint_ = tokenizer.info().fingerprint;
+    tokenizer_hex_ = hex_of(tokenizer_fingerprint_);
+    const InnerItem item = o.items("tokenizer").at(0);
+    tokenizer_described_ = "'" + std::string(item.type) + "' by the key tokenizer, " +
+                           std::string(o.origin("tokenizer"));
     const Encoder encoder(tokenizer, template_of(o), o.flag("plain"));
     if (const std::string token = encoder.end_written_as_text(); !token.empty())
       host.log(PLAIT_LOG_WARN, "[data.fine_tune] the template " + std::string(o.text("template")) +
@@ -324,6 +341,7 @@ class FineTune {
   std::vector<plait_field> fields_;
   uint64_t lines_ = 0, long_ = 0, no_label_ = 0, replaced_ = 0;
   std::string first_no_label_, first_replaced_;
+  std::string tokenizer_hex_, tokenizer_described_;  // PLAIT_TEXT_TOKENIZER
   uint64_t tokenizer_fingerprint_ = 0, fingerprint_ = 0;
 };
 }  // namespace

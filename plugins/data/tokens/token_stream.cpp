@@ -50,6 +50,7 @@ TokenStream::TokenStream(const std::string& path)
     fingerprint_ = XXH3_64bits_withSeed(file.data(), file.size(), file_.size());
     fingerprint_ = XXH3_64bits_withSeed(ends.data(), ends.size(), fingerprint_);
     index_stream();
+    tokenizer_ = read_tokenizer_record(stem_of(path) + ".json", size());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugins/data/tokens/index_file.hpp"
+#include "plugins/data/tokens/tokenizer_record.hpp"
 #include "plugins/support/steady_file.hpp"
 
 namespace plait::data::tokens {
@@ -29,6 +30,7 @@ class TokenStream {
   uint64_t host_bytes() const;
   // Hash of the index, the size of .bin and both of its ends.
   uint64_t fingerprint() const { return fingerprint_; }
+  const TokenizerRecord& tokenizer() const { return tokenizer_; }
 
   // Copies the tokens [begin, begin + n). Any thread, several at a time; allocates nothing.
   // Errors: PLAIT_ERR_IO after several attempts, PLAIT_ERR_DATA for a token below 0 or above 2^31 -
@@ -46,6 +48,7 @@ class TokenStream {
   std::vector<Run> runs_;        // in the order of the stream
   std::vector<int64_t> starts_;  // of the runs in the stream, and the end
   std::vector<int64_t> documents_;
+  TokenizerRecord tokenizer_;
   uint64_t fingerprint_ = 0;
 };
 

@@ -106,6 +106,12 @@ class Tokens {
     out.fingerprint = fingerprint_;
   }
 
+  const char* text_of(uint32_t, uint32_t what, uint64_t index) const noexcept {
+    const data::tokens::TokenizerRecord& made = stream_.tokenizer();
+    if (what != PLAIT_TEXT_TOKENIZER || made.fingerprint.empty() || index > 1) return nullptr;
+    return (index == 0 ? made.fingerprint : made.described).c_str();
+  }
+
   void read(std::span<const int64_t> indices, void* const* outs) const {
     read_all(0, indices, outs);
   }

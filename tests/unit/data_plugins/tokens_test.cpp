@@ -99,6 +99,38 @@ TEST_CASE("stream: pieces that overlap by one, in every element type") {
   }
 }
 
+TEST_CASE("the tokenizer of tokens is told as far as the file beside them knows it") {
+  const Folder folder;
+  const auto record = [](const std::string& tokens, const std::string& tokenizer) {
+    return R"({"schema": 1, "tokens": )" + tokens + R"(, "tokenizer": )" + tokenizer + "}";
+  };
+  const std::string right = R"({"type": "bytes", "fingerprint": "0123456789abcdef"})";
+  const auto texts = [&](const std::string& json) {
+    if (!json.empty()) folder.write("t.json", json);
+    const Dataset d("tokens", with(write(folder, pair_of(kThree)), "3", {{"end", "0.9"}}));
+    std::vector<std::string> all;
+    for (uint64_t i = 0; const char* text = d.text_of(0, PLAIT_TEXT_TOKENIZER, i); ++i)
+      all.emplace_back(text);
+    CHECK(d.text_of(0, PLAIT_TEXT_COLUMN, 0) == nullptr);
+    return all;
+  };
+  CHECK(texts("").empty());  // there is no such file
+  const std::vector<std::string> told = texts(record("9", right));
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] == "0123456789abcdef");
+  CHECK(told[1].starts_with("'bytes' by '"));
+  CHECK(told[1].ends_with("/t.json'"));
+  // Of other tokens, of something else, or damaged: nothing is known.
+  for (const std::string& other :
+       {record("8", right), record("\"9\"", right), record("9", "{}"), record("9", "3"),
+        record("9", R"({"type": "bytes", "fingerprint": "0123"})"),
+        record("9", R"({"fingerprint": "0123456789abcdef"})"), std::string("[1]"), std::string("{"),
+        std::string("\xff")}) {
+    CAPTURE(other);
+    CHECK(texts(other).empty());
+  }
+}
+
 TEST_CASE("stream: documents that see themselves alone") {
   const Folder folder;
   const Dataset d("tokens", with(write(folder, pair_of(kThree)), "4",
