@@ -16,6 +16,7 @@
 #include "engine/plan/print_programs.hpp"
 #include "engine/plan/replay.hpp"
 #include "engine/runtime/backend_needs.hpp"
+#include "engine/session/check_run.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -166,12 +167,14 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
              problems);
     if (l.read) {
       // Whatever else tracing and planning find becomes a problem of the file as well.
+      std::unique_ptr<const plan::Plan> plan;
       try {
-        plan_of(engine->state, l.experiment, l.resolver, problems, nullptr);
+        plan = plan_of(engine->state, l.experiment, l.resolver, problems, nullptr);
       } catch (const Error& e) {
         problems.add(l.experiment.origin, "", e.full_text());
       }
       check_weights(*engine->state, l.experiment, problems);
+      if (plan) session::check_run(*plan, engine->state->files, problems);
     }
     *json = new_text(problems.json());
   });

@@ -13,6 +13,7 @@
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
 #include "engine/data/batch_slots.hpp"
+#include "engine/data/require_samples.hpp"
 #include "engine/data/ring.hpp"
 #include "engine/data/sample_order.hpp"
 
@@ -79,6 +80,12 @@ struct DataLoader::State {
   int64_t position = 0;  // the batch next() delivers
 };
 
+void require_samples(const DatasetSource& source, int64_t n) {
+  if (n == 0)
+    fail_data("[plugin " + source.plugin + "] dataset '" + source.item->name + "' of [data." +
+              source.name + "] has no samples, expected at least one to train on");
+}
+
 DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
     : source(std::move(opened)),
       info(checked_info(source)),
@@ -96,9 +103,7 @@ DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
   total = per_epoch;
   threaded = config.prefetch != 0 && !source.described;
   position = fill_index = config.first_batch;
-  if (endless && n == 0)
-    fail_data("[plugin " + source.plugin + "] dataset '" + source.item->name + "' of [data." +
-              source.name + "] has no samples, expected at least one to train on");
+  if (endless) require_samples(source, n);
   for (uint32_t i = 0; i < info.n_fields; ++i)
     if (info.fields[i].role != PLAIT_FIELD_WEIGHT) fields.push_back(info.fields[i]);
 }

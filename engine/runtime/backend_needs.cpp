@@ -25,6 +25,13 @@ bool counts_as_host(const plan::Plan& plan) {
   });
 }
 
+// All ranks, as if they ran on this machine.
+std::vector<Peer> peers_here(const plan::Plan& plan) {
+  std::vector<Peer> peers;
+  for (int32_t r = 0; r < plan.grid.ranks(); ++r) peers.push_back({"", "here", std::to_string(r)});
+  return peers;
+}
+
 }  // namespace
 
 BackendNeeds backend_needs(const plan::Plan& plan, const std::vector<Peer>& peers, bool host_memory,
@@ -54,15 +61,17 @@ BackendNeeds backend_needs(const plan::Plan& plan, const std::vector<Peer>& peer
   return needs;
 }
 
+void check_named_backend(const plan::Plan& plan) {
+  if (plan.backend != "auto") backend_needs(plan, peers_here(plan), counts_as_host(plan), {});
+}
+
 std::vector<plan::SharedMemoryUse> shared_memory_of(const plan::Plan& plan) {
   std::vector<plan::SharedMemoryUse> all;
   const int32_t ranks = plan.grid.ranks();
   if (ranks < 2) return all;
-  std::vector<Peer> peers;
-  for (int32_t r = 0; r < ranks; ++r) peers.push_back({"", "here", std::to_string(r)});
   BackendNeeds needs;
   try {
-    needs = backend_needs(plan, peers, counts_as_host(plan), {});
+    needs = backend_needs(plan, peers_here(plan), counts_as_host(plan), {});
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_CONFIG) throw;
     return all;  // opening a session says so

@@ -19,6 +19,10 @@ using BackendNeeds = std::map<std::string, plait_comm_needs>;
 BackendNeeds backend_needs(const plan::Plan& plan, const std::vector<Peer>& peers, bool host_memory,
                            const std::set<std::string>& passed_over);
 
+// Errors: PLAIT_ERR_CONFIG where topology.backend names a backend that does not work on the plan's
+// device, as connecting the ranks says it. Opens no device.
+void check_named_backend(const plan::Plan& plan);
+
 // What the ranks of a job share when all of them run on this machine, of each backend that says so
 // (plait_comm_item.shared_memory). Every rank counts as the plan's own, which is exact without a
 // pipeline. Opens no device: its memory counts as the host's unless a backend exchanges that of the

@@ -14,6 +14,7 @@
 #include "engine/session/block_access.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/initialize.hpp"
+#include "engine/session/weight_fit.hpp"
 
 namespace plait::session {
 
@@ -137,16 +138,7 @@ void Parameters::tell_initial() {
 
 void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,
                              const WeightSource& source) {
-  const checkpoint::TensorEntry& entry = *from.entry;
-  if (!checkpoint::is_convertible(entry.dtype, p.shape.dtype) ||
-      from.shape != program::dims_of(p.shape)) {
-    std::string found = entry.dtype_text + " (";
-    for (size_t i = 0; i < from.shape.size(); ++i)
-      found += (i ? ", " : "") + std::to_string(from.shape[i]);
-    fail_data("[session] tensor '" + printable(entry.name) + "' of '" + source.path + "' is " +
-              found + "), expected " + program::text(p.shape) + ", as parameter '" + p.name +
-              "' has; take weights that belong to these layers, or correct the layers");
-  }
+  check_fit(p, from, source);
   c_.executor.sync();
   std::vector<std::byte> piece;
   for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {

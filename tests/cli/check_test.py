@@ -33,6 +33,50 @@ class Check(Case):
         return one
 
 
+class Runs(Check):
+    """What a run would refuse: the same text, without a device, samples or tensors."""
+
+    def both(self, path, text, *overrides, code=2):
+        self.assertIn(text, self.only(TINY, path, f"override '{overrides[0]}'", overrides=overrides)["message"])
+        self.fails(code, ["run", "t.toml", *overrides, "--run-dir", "r"], text)
+
+    def test_a_backend_of_another_device(self):
+        text = "backend 'nccl' (topology.backend) works on device 'cuda' only, and run.device is 'cpu'"
+        self.both("topology.backend", text, "topology.backend=nccl", "topology.data=2", "run.device=cpu")
+        self.assertEqual(self.problems(TINY, "topology.backend=nccl", "run.device=cpu"), {})  # nothing is exchanged
+        self.assertEqual(self.problems(TINY, "topology.backend=gloo", "topology.data=2"), {})
+
+    def test_no_samples(self):
+        self.only(TINY, "data.train", "6:1", "dataset 'synthetic' of [data.train] has no samples", overrides=["data.train.samples=0"])
+        self.fails(1, ["run", "t.toml", "data.train.samples=0"], "dataset 'synthetic' of [data.train] has no samples")
+        # A host feeds these.
+        self.assertEqual(self.problems(TINY, 'data.train.fields=["x: input f32 [8]", "label: target i32 []"]'), {})
+
+    def test_more_classes_than_outputs(self):
+        self.write("a.csv", "a,y\n1,ant\n2,bee\n3,cat\n4,dog\n")
+        start, end = TINY.index("[data.train]"), TINY.index("[model]")
+        csv = '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = ["y"]\ntarget_type = "class"\n'
+        toml = TINY[:start] + csv + csv.replace("train", "eval") + TINY[end:]
+        found = self.problems(toml, "batch.global=4")
+        why = ", which is out of range: model.linear2 has 3 classes, 0 to 2, for model.cross_entropy; set model.layers[3].out = 4 or more"
+        for name in ("train", "eval"):
+            self.assertIn(f"[data.{name}] field 'target' is 3 in the last of its classes{why}", found[f"data.{name}"]["message"])
+        self.fails(1, ["run", "t.toml", "batch.global=4"], "[data.train] field 'target' is 3 in step 1" + why)
+        self.assertEqual(self.problems(toml.replace("out = 3", "out = 4"), "batch.global=4"), {})
+
+    def test_weights_that_do_not_fit(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "w")
+        self.expect(0, "export", "w", "w.safetensors")
+        layers = "model.layers=" + LAYERS.strip().removeprefix("layers = ")
+        for load in ("w", "w.safetensors"):
+            self.assertEqual(self.problems(TINY, f"model.load={load}"), {})
+            self.both("model.load", "tensor 'model.linear2.weight'", f"model.load={load}", layers.replace("out = 3", "out = 5"))
+            self.both("model.load", "has no tensor 'model.z.weight'", f"model.load={load}", layers.replace("out = 3", 'out = 3, name = "z"'))
+        (self.folder / "w.safetensors").write_bytes(b"no weights")
+        self.both("model.load", "w.safetensors", "model.load=w.safetensors")
+
+
 class Keys(Check):
     def test_an_old_key_with_other_values(self):
         self.only(TINY + "[device]\nbind_caller = true\n", "device.bind_caller", "27:1", "'bind_caller' is now called 'bind'",
