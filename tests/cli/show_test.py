@@ -174,7 +174,13 @@ type = "bytes"
         self.assertEqual(facts["fields"][1]["classes"], [["cat", "dog"]])
         self.assertEqual((len(sample["image"]), sample["label"]), (105, [0]))
         (self.folder / "photos/dog/2.jpg").write_bytes((golden / "plain.jpg").read_bytes())
-        self.fails(2, ["data", "show", "photos"], "photos/dog/2.jpg': the image has 22 x 19 pixels, expected 5 x 7", "set size = [H, W]")
+        several = self.show("photos", "--from", 3)
+        self.assertIn("4 samples of images, image u8 [3,7,5], label i32 []\n", several.out)
+        self.assertRegex(several.out, r"sample 3\n(  [ .+x#░▒▓█]{5}\n){4}  label dog\n")
+        self.assertIn("/photos: images of 2 sizes, width x height: 5 x 7 (3), 22 x 19 (1); all are scaled to 5 x 7, that of the "
+                      "first; to train on them set size = [H, W]", several.err)
+        self.fails(2, ["data", "show", "photos", "--option", "size=[]"],
+                   "photos/dog/2.jpg': the image has 22 x 19 pixels, expected 5 x 7", "set size = [H, W]")
         self.write("images.toml", """
 [run]
 steps = 2

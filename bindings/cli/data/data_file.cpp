@@ -74,7 +74,8 @@ bool is_image_folder(const std::string& path) {
 }
 
 std::optional<Chosen> chosen_for(const std::string& path) {
-  if (is_image_folder(path)) return Chosen{"images", {option("path", path)}};
+  // Images of several sizes are shown, too.
+  if (is_image_folder(path)) return Chosen{"images", {option("path", path), "size=[0, 0]"}};
   std::string name = lower(fs::path(path).filename().string());
   if (name.ends_with(".npy")) return Chosen{"npy", {option("input", path)}};
   for (const char* type : {"npz", "safetensors"})

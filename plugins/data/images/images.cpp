@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <span>
+#include <utility>
 
 #include "kit/philox.hpp"
 #include "plugins/data/images/decode.hpp"
@@ -29,7 +31,8 @@ constexpr plait_option kImages[] = {
         "names"),
     opt_ints("size", "[]",
              "[H, W] of the samples, to which images are scaled (bilinear, antialiased); empty: as "
-             "the images are, which then must have the same size"),
+             "the images are, which then must have the same size; [0, 0]: that of the first image, "
+             "for a look at images of several sizes"),
     opt_choice("fit", "\"crop\"", "crop|stretch",
                "how other proportions become those of size: crop scales the image until it covers "
                "size and takes the middle, stretch changes its proportions"),
@@ -70,7 +73,11 @@ class Images {
       fail(PLAIT_ERR_CONFIG, "[data.images] channels is 2, expected 1 or 3; set at " +
                                  std::string(o.origin("channels")));
     read_target(o);
-    check_heads();
+    const Sizes sizes = check_heads();
+    if (as_first_ && sizes.size() > 1)
+      host.log(PLAIT_LOG_INFO, source_ + ": " + described(sizes) + "; all are scaled to " +
+                                   size_text(target_.size) +
+                                   ", that of the first; to train on them set size = [H, W]");
     fields_[0] = {"image", PLAIT_FIELD_INPUT, 0,
                   Shape({channels_, target_.size.height, target_.size.width}, PLAIT_U8).raw()};
     fields_[1] = {"label", PLAIT_FIELD_TARGET, 0, Shape(std::vector<int64_t>{}, PLAIT_I32).raw()};
@@ -133,6 +140,12 @@ class Images {
       if (target_.shorter > 0) refuse("shorter", "needs size = [H, W], what to take of the image");
       return;
     }
+    as_first_ = size.size() == 2 && size[0] == 0 && size[1] == 0;
+    if (as_first_) {
+      if (target_.shorter > 0)
+        refuse("shorter", "needs the H and W that size = [0, 0] leaves open");
+      return;
+    }
     if (size.size() != 2 || *std::min_element(size.begin(), size.end()) < 1 ||
         *std::max_element(size.begin(), size.end()) > kMostSide)
       refuse("size", "is " + Shape({size.begin(), size.end()}).text() +
@@ -152,28 +165,48 @@ class Images {
             "is it still there, and may this user read it?"};
   }
 
+  // How many images have each size, (width, height).
+  using Sizes = std::map<std::pair<int64_t, int64_t>, int64_t>;
+
+  static std::string size_text(Extent e) {
+    return std::to_string(e.width) + " x " + std::to_string(e.height);
+  }
+  // The sizes that most images have.
+  static std::string described(const Sizes& sizes) {
+    constexpr size_t kShown = 8;
+    std::vector<std::pair<Sizes::key_type, int64_t>> all(sizes.begin(), sizes.end());
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string text = "images of " + std::to_string(all.size()) + " sizes, width x height: ";
+    for (size_t i = 0; i < std::min(all.size(), kShown); ++i)
+      text += (i ? ", " : "") + size_text({all[i].first.first, all[i].first.second}) + " (" +
+              std::to_string(all[i].second) + ")";
+    return text + (all.size() > kShown ? " and others" : "");
+  }
+
   // Of all images, or of many at even distances.
-  void check_heads() {
+  Sizes check_heads() {
+    Sizes sizes;
     const int64_t n = tree_.size(), checked = std::min(n, kMostChecked);
     for (int64_t k = 0; k < checked; ++k) {
       const int64_t i = k * n / checked;
       const support::SourceFile name = source(i);
       const support::SteadyFile file(name, "");
       const auto extent = data::images::extent_of(name, file, max_pixels_);
-      if (scaled_ || !extent) continue;
+      if (!extent) continue;
+      ++sizes[{extent->width, extent->height}];
       if (target_.size == Extent{}) target_.size = *extent;
-      check_same(name, *extent);
+      if (!scaled_) check_same(name, *extent);
     }
     if (target_.size == Extent{})
       fail(PLAIT_ERR_DATA, source(0).text() + ": the head does not tell the size of the image" +
                                data::images::kRemedy);
+    return sizes;
   }
   void check_same(const support::SourceFile& name, Extent found) const {
     if (found != target_.size)
-      fail(PLAIT_ERR_DATA, name.text() + ": the image has " + std::to_string(found.width) + " x " +
-                               std::to_string(found.height) + " pixels, expected " +
-                               std::to_string(target_.size.width) + " x " +
-                               std::to_string(target_.size.height) +
+      fail(PLAIT_ERR_DATA, name.text() + ": the image has " + size_text(found) +
+                               " pixels, expected " + size_text(target_.size) +
                                " as the first one; set size = [H, W], to which all are scaled");
   }
 
@@ -229,7 +262,7 @@ class Images {
   data::images::Tree tree_;
   std::string source_;
   int channels_;
-  bool flip_, scaled_ = false;
+  bool flip_, scaled_ = false, as_first_ = false;  // as_first_: scaled to the size of the first
   uint64_t seed_;
   int64_t max_pixels_;
   data::images::Target target_;

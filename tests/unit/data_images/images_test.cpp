@@ -301,6 +301,18 @@ TEST_CASE("a file that changes or vanishes after it was opened is named by read"
   CHECK(read_error() == "no error");
 }
 
+TEST_CASE("images of several sizes take that of the first where size is [0, 0]") {
+  const Tree tree{{"a/1.png", "rgb.png"}, {"b/2.jpg", "plain.jpg"}, {"b/3.png", "grey.png"}};
+  const Given any = {{"size", "[0, 0]"}};
+  const Dataset d("images", tree.given(any));
+  const Dataset set("images", tree.given({{"size", "[7, 5]"}}));
+  CHECK(d.dims(0) == std::vector<int64_t>{3, 7, 5});
+  CHECK(d.read<uint8_t>(0, {0, 1, 2}) == set.read<uint8_t>(0, {0, 1, 2}));
+  CHECK(d.info().fingerprint == set.info().fingerprint);
+  CHECK(contains(tree.error({{"size", "[0, 0]"}, {"shorter", "9"}}, PLAIT_ERR_CONFIG),
+                 "shorter needs the H and W that size = [0, 0] leaves open"));
+}
+
 TEST_CASE("options that contradict each other or the files") {
   const Tree tree{{"a/1.png", "rgb.png"}, {"b/2.jpg", "plain.jpg"}};
   CHECK(tree.error() ==
