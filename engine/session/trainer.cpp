@@ -25,6 +25,7 @@ Trainer::Trainer(SessionParts& parts)
       saved_at_(c_.state.resumed_from.empty() ? -1 : c_.state.step),  // already saved
       first_seconds_(p_.steps.training_seconds()),
       checkpoint_(c_.state.resumed_from),
+      updates_saved_(c_.state.resumed_from.empty() ? 0 : c_.state.updates),
       // Without `every` no memory is planned for a copy.
       copies_(experiment_.checkpoint.background && experiment_.checkpoint.every > 0),
       stragglers_(c_.plan),
@@ -225,7 +226,8 @@ double Trainer::value_of(const Evaluation& e, int metric) const {
 
 Evaluation Trainer::evaluation(const StepResult& r) {
   try {
-    return p_.evaluator.evaluate("eval", experiment_.evaluate.batches);
+    return keeps_parameters(
+        [this] { return p_.evaluator.evaluate("eval", experiment_.evaluate.batches); });
   } catch (const CollectiveError& e) {
     if (e.code() != PLAIT_ERR_CANCELLED) throw;
     stop(r);
@@ -371,7 +373,7 @@ std::string Trainer::next_save(int64_t step) const {
 
 void Trainer::not_saved(const SavedCheckpoint& s, After after) {
   not_saved_ = s;
-  if (saved_at_ == s.step) saved_at_ = -1;
+  if (saved_at_ == s.step) saved_at_ = updates_saved_ = -1;
   if (c_.state.kept.step == s.step) {
     kept_lost_ = c_.state.kept;
     c_.state.kept = kept_before_;
@@ -419,6 +421,7 @@ void Trainer::save(const StepResult& r, bool continues) {
   drain_save(r, continues ? After::kSteps : After::kSave);
   if (!c_.keeps_files || saved_at_ == r.step) return;
   saved_at_ = r.step;
+  updates_saved_ = c_.state.updates;
   since_save_.restart();
   if (!continues) return save_at_end(r);
   p_.checkpoints.save_between(copies_);
@@ -439,6 +442,47 @@ void Trainer::finish_save(const Error* e) {
   }
 }
 
+// Calls what reads samples. Those of a step are read before its first op, and a step whose figures
+// are not finite is skipped: its errors leave the parameters whole. Of several ranks all have to
+// come to the error; where one alone cannot read its samples, the others are within the step.
+template <class Call>
+auto Trainer::keeps_parameters(Call&& call) -> decltype(call()) {
+  parameters_whole_ = false;
+  try {
+    return call();
+  } catch (const CollectiveError& e) {
+    parameters_whole_ = e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_NUMERIC;
+    throw;
+  } catch (const Error& e) {
+    const bool of_samples =
+        e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_NOT_FOUND;
+    parameters_whole_ = of_samples && c_.ranks.is_single();
+    if (!of_samples || parameters_whole_ || c_.state.updates == updates_saved_) throw;
+    throw Error(e.code(),
+                e.text() +
+                    "; the updates behind the last checkpoint are lost, for other ranks were "
+                    "within the step: checkpoint.every or checkpoint.minutes saves in between",
+                e.cause());
+  }
+}
+
+// Saves what was trained before an error that left it whole. Returns the end of the error's text,
+// "" where nothing was trained or kept.
+std::string Trainer::save_behind_error() {
+  if (!parameters_whole_ || !c_.keeps_files) return "";
+  try {
+    p_.steps.drain();  // one may have been launched behind the step with the error
+    StepResult at;
+    at.step = c_.state.step;
+    drain_save(at, After::kEnd);
+    if (c_.state.updates != updates_saved_) save(at, false);
+  } catch (const Error& e) {
+    c_.log.error(e.full_text());
+    return "";
+  }
+  return checkpoint_.empty() ? "" : "; what was trained until then is saved as " + checkpoint_;
+}
+
 // Whether an evaluation, a save or a callback after a step reads its parameters.
 bool Trainer::pauses_behind(int64_t step) const {
   const auto at = [step](int64_t every) { return every > 0 && step % every == 0; };
@@ -454,8 +498,10 @@ bool Trainer::is_time_to_save() const {
 
 // All ranks measure the same steps.
 StepResult Trainer::step() {
-  if (!slow_ops_.is_measuring()) return p_.steps.step();
-  return slow_ops_.measure([this] { return p_.steps.step(); });
+  return keeps_parameters([this] {
+    if (!slow_ops_.is_measuring()) return p_.steps.step();
+    return slow_ops_.measure([this] { return p_.steps.step(); });
+  });
 }
 
 // Reports a step; returns whether the run stops after it.
@@ -495,7 +541,8 @@ StepResult Trainer::loop() {
                 end = stop_after > 0 ? std::min(total, stop_after) : total;
   while (c_.state.step < end || p_.steps.has_drained()) {
     p_.steps.want_save(is_time_to_save());
-    p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); });
+    keeps_parameters(
+        [this] { p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); }); });
     r = step();
     // A single rank stops at once; several ranks stop after the step whose sums have told all of
     // them about the request. A step that was launched by then is made on all ranks.
@@ -545,9 +592,16 @@ StepResult Trainer::loop() {
 StepResult Trainer::loop_and_save() {
   try {
     return loop();
-  } catch (const Error& e) {
+  } catch (const CollectiveError& e) {
+    const std::string saved = save_behind_error();
     finish_save(&e);
-    throw;
+    if (saved.empty()) throw;
+    throw CollectiveError(e.code(), e.text() + saved, e.cause());
+  } catch (const Error& e) {
+    const std::string saved = save_behind_error();
+    finish_save(&e);
+    if (saved.empty()) throw;
+    throw Error(e.code(), e.text() + saved, e.cause());
   } catch (const std::exception&) {
     finish_save(nullptr);
     throw;

@@ -50,6 +50,9 @@ class Trainer {
   enum class After { kSteps, kSave, kThrow, kEnd };
   void drain_save(const StepResult& r, After after = After::kSteps);
   void finish_save(const Error* e);
+  template <class Call>
+  auto keeps_parameters(Call&& call) -> decltype(call());
+  std::string save_behind_error();
   void saved(const StepResult& r, const SavedCheckpoint& s);
   void not_saved(const SavedCheckpoint& s, After after);
   void end_unsaved(const StepResult& r);
@@ -90,7 +93,11 @@ class Trainer {
   TrainingState::Best kept_before_;           // until the checkpoint of state.kept is written
   TrainingState::Best kept_lost_;             // whose checkpoint could not be written
   std::optional<SavedCheckpoint> not_saved_;  // the newest save, if it failed
-  bool copies_;                               // periodic saves are written from a copy
+  // Of an error that ends the run: it left parameters and states as the last update made them, on
+  // all ranks.
+  bool parameters_whole_ = false;
+  int64_t updates_saved_;  // the updates that the newest checkpoint has
+  bool copies_;            // periodic saves are written from a copy
   Stragglers stragglers_;
   SlowOps slow_ops_;
   observe::Progress progress_;

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import unittest
 
-from support import Case, PLAIT, TIME, TINY
+from support import Case, PLAIT, TIME, TINY, checkpoint_files
 
 
 class CommandLine(Case):
@@ -361,6 +361,64 @@ class Labels(Case):
                        "[data.eval] field 'target' is 7 in the evaluation, which is out of range: model.linear2 has 3 classes")
             # What was trained is saved before it is evaluated at the end.
             self.expect(0, *run, evaluated.replace("d.csv", "good.csv"), "--resume", "must")
+
+    def saved_behind(self, text, words, folder, step=8, of=7, whole=()):
+        """A run that fails in step `step` has the bits of one that ended behind step `of`, and continues."""
+        run = ["run", "t.toml", "data.train.shuffle=false", "optimizer.momentum=0.9", *words]
+        name = f"step-{step:010}"
+        done = self.fails(1 if "not finite" not in text else 5, [*run, "run.steps=10", "--run-dir", folder], text,
+                          f"; what was trained until then is saved as {folder}/ckpt/{name}")
+        self.assertIn(f"checkpoint {folder}/ckpt/{name}", self.expect(0, "status", folder).out)
+        self.expect(0, *run, *whole, f"run.steps={of}", "--run-dir", folder + "-whole")
+        name, found = checkpoint_files(self.folder / folder)
+        _, whole = checkpoint_files(self.folder / (folder + "-whole"))
+        self.assertEqual(found, whole)
+        return done
+
+    def test_what_was_trained_before_bad_samples_is_saved(self):
+        rows = [(i / 8, i % 3, 1) for i in range(40)]
+        bad = rows[:29] + [(1, 7, 1)] + rows[30:]
+        self.experiment(bad)
+        text = "[data.train] field 'target' is 7 in step 8"
+        for n, more in enumerate(([], ["topology.data=2"], ["topology.pipeline=2"], ["checkpoint.every=3"])):
+            with self.subTest(more=more):
+                self.saved_behind(text, more, f"r{n}")
+        self.expect(0, "run", "t.toml", "run.steps=10", "--run-dir", "r0", "--resume", "must", "optimizer.momentum=0.9",
+                    "data.train.shuffle=false")
+        # A checkpoint that has all of it is named, and where there is nothing to save nothing is said.
+        self.saved_behind(text, ["checkpoint.every=7"], "r7", step=7)
+        self.experiment(bad[28:])
+        done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "--run-dir", "first"], "field 'target' is 7 in step 1")
+        self.assertNotIn("is saved", done.err)
+        self.assertEqual(list((self.folder / "first").glob("ckpt/step-*")), [])
+
+    def test_what_was_trained_before_other_errors_is_saved(self):
+        rows = [(i / 8, i % 3, 1) for i in range(40)]
+        self.experiment(rows[:28] + [(1e30, i % 3, 1) for i in range(12)])
+        self.saved_behind("steps in a row were not finite", ["guard.nonfinite_limit=2"], "n", step=9)
+        self.experiment(rows)
+        (self.folder / "e.csv").write_text("x,label,weight\n1,7,1\n")
+        evaluated = 'data.eval={type = "csv", path = "e.csv", input = ["x"], target = ["label"], target_type = "i32", weight = "weight"}'
+        self.saved_behind("[data.eval] field 'target' is 7 in the evaluation", [evaluated, "evaluate.every=4"], "e", step=4, of=4,
+                          whole=["~data.eval"])
+
+    def test_samples_that_one_rank_cannot_read(self):
+        """They are saved by a single rank; of several, the others are within the step."""
+        documents, ids = [20] * 8, [i % 10 for i in range(160)]
+        ids[135] = -5
+        (self.folder / "t.bin").write_bytes(struct.pack("<160i", *ids))
+        n = len(documents)
+        (self.folder / "t.idx").write_bytes(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, n, n + 1) + struct.pack(f"<{n}i", *documents)
+                                            + struct.pack(f"<{n}q", *range(0, 640, 80)) + struct.pack(f"<{n + 1}q", *range(n + 1)))
+        self.write("t.toml", "\n".join([
+            "[run]", "steps = 10", "[batch]", "global = 2", "[data.train]", 'type = "tokens"', 'path = "t.bin"', "length = 10", "[model]",
+            'layers = [{type = "embedding", vocabulary = 10, width = 3}, {type = "linear", out = 10}]', "[loss]",
+            'type = "cross_entropy"', "[optimizer]", 'type = "sgd"', ""]))
+        done = self.saved_behind("the token is -5", [], "r", step=6, of=6)
+        self.assertNotIn("are lost", done.err)
+        done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "topology.data=2", "--run-dir", "two"], "the token is -5")
+        self.assertNotIn("is saved", done.err)
+        self.assertIn("behind the last checkpoint are lost, for other ranks were within the step", done.err)
 
     def test_an_id_beyond_the_vocabulary(self):
         header = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 2), }"
