@@ -218,6 +218,11 @@ constexpr Key<ModelConfig> kModel[] = {
         path_option("load", "\"\"",
                     "weights to start from: a safetensors file, a folder of such files with their "
                     "index, a checkpoint or a run directory; empty: initial values")),
+    in_keys<ModelConfig>(
+        count("context_length", "0", 0, "tokens",
+              "tokens of a sample, at most, that `load` was trained with "
+              "(max_position_embeddings); longer samples and generate.length are a warning; 0: "
+              "not known")),
     key<&ModelConfig::load_names>(
         texts_option("load_names", "[]",
                      "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "

@@ -1,6 +1,8 @@
 #include "engine/plan/check.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -500,6 +502,34 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
             std::to_string(e.batch.global) + ", but [data.train] has " + std::to_string(samples) +
             " samples: each step pads its batch with " + std::to_string(e.batch.global - samples) +
             " empty samples; use batch.global = " + std::to_string(samples) + " or less");
+}
+
+void warn_many_threads(const config::Experiment& e, Log* log) {
+  const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (!log || cores < 1 || e.run.threads <= cores) return;
+  log->warn(origin_of(e, "run.threads").text() + ": run.threads is " +
+            std::to_string(e.run.threads) + ", and this machine has " + std::to_string(cores) +
+            " cores: threads that share a core wait for each other in every op; use " +
+            std::to_string(cores) + " or fewer, or 0");
+}
+
+void warn_long_samples(const Plan& plan, Log* log) {
+  if (!log || plan.rank != 0) return;
+  for (const config::ModelConfig& m : plan.experiment.models) {
+    const int64_t most = m.keys.get_int("context_length");
+    const auto warn = [&](const config::Origin& origin, const std::string& what, int64_t tokens) {
+      if (most == 0 || tokens <= most) return;
+      log->warn(origin.text() + ": " + what + " " + std::to_string(tokens) + " tokens, and " +
+                m.path + ".context_length is " + std::to_string(most) + " (" +
+                m.keys.origin("context_length").text() +
+                "): the model has learned nothing of the places behind; use " +
+                std::to_string(most) + " or fewer, or raise it if the model is to learn them");
+    };
+    if (const config::DatasetConfig* train = plan.experiment.dataset("train"))
+      warn(train->origin, "samples of [data.train] have", plan.tokens_per_sample);
+    warn(origin_of(plan.experiment, "generate.length"), "generate.length is",
+         plan.experiment.generate.length);
+  }
 }
 
 namespace {

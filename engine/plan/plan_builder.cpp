@@ -375,6 +375,7 @@ std::unique_ptr<const Plan> PlanBuilder::finish() {
   tell_low_products(*plan, context_.log);
   warn_products(*plan, context_.log);
   tell_replicated(*plan, context_.log);
+  warn_long_samples(*plan, context_.log);
   warn_idle(*plan, context_.log);
   return plan;
 }

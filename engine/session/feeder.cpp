@@ -247,15 +247,16 @@ double number_at(uint32_t dtype, const char* data, int64_t i) {
 
 }  // namespace
 
-std::string Feeder::non_finite_text() const {
+std::string Feeder::non_finite_text(const std::function<std::string(int64_t row)>& named) const {
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
     const plan::Field& f = feed_.fields[i];
     if (!batch_[i].visible || !program::is_float(f.shape.dtype)) continue;
     const int64_t each = program::elements(f.shape) / feed_.batch;
     for (int64_t k = 0; k < global_ * each; ++k)
       if (const double v = number_at(f.shape.dtype, batch_[i].visible, k); !std::isfinite(v))
-        return strf("field '%s' of its sample %ld is %s", f.name.c_str(),
-                    static_cast<long>(k / each), real_text(v).c_str());
+        return "field '" + f.name + "' of " +
+               (named ? named(k / each) : strf("its sample %ld", static_cast<long>(k / each))) +
+               " is " + real_text(v);
   }
   return "";
 }

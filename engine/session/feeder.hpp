@@ -5,6 +5,7 @@
 #include <plait/tensor.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,8 +59,8 @@ class Feeder {
   };
   OutOfRange find_out_of_range(bool labels = true) const;
   // Of what is staged, the first number that is not finite: "field 'input' of its sample 3 is nan",
-  // or "".
-  std::string non_finite_text() const;
+  // or "". named: what to call a row of it in place of "its sample 3"; may be empty.
+  std::string non_finite_text(const std::function<std::string(int64_t row)>& named = {}) const;
 
  private:
   // The rows of a field: G in host memory, or `rows` on the device, behind which zeros are fed.

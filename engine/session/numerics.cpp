@@ -9,7 +9,7 @@
 #include "engine/base/files.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
-#include "engine/data/sample_order.hpp"
+#include "engine/session/batch_samples.hpp"
 
 namespace plait::session {
 namespace {
@@ -166,16 +166,10 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
 
 namespace {
 
-// The samples of a batch of [data.train], of all ranks.
 void write_samples(JsonWriter& w, const plan::Plan& plan, int64_t batch) {
-  const data::DataLoaderConfig l = plan::loader_config(plan, "train", true);
-  const int64_t have = plan.dataset("train")->info().n_samples,
-                n = l.limit > 0 ? std::min(l.limit, have) : have,
-                per_epoch = data::batches_per_epoch(n, l.batch), epoch = batch / per_epoch,
-                first = batch % per_epoch * l.batch, end = std::min(first + l.batch, n);
-  const data::SampleOrder order(l.seed, epoch, n, l.shuffle);
-  w.field("epoch", epoch).field("batch", batch).key("samples").array();
-  for (int64_t i = first; i < end; ++i) w.value(order(i));
+  const BatchSamples samples(plan, batch);
+  w.field("epoch", samples.epoch()).field("batch", batch).key("samples").array();
+  for (int64_t i = 0; i < samples.size(); ++i) w.value(samples[i]);
   w.end_array();
 }
 

@@ -8,9 +8,11 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/products.hpp"
 #include "engine/program/elements.hpp"
+#include "engine/session/batch_samples.hpp"
 
 namespace plait::session {
 
@@ -202,10 +204,18 @@ StepResult StepRunner::finish_step() {
   if (r.skipped && !looks_ahead_) {  // else the next step's are staged by now
     feeder_->fetch(c_.executor, false);
     samples.outside = feeder_->find_out_of_range();
-    samples.non_finite = feeder_->non_finite_text();
+    samples.non_finite = feeder_->non_finite_text(
+        launch.next_batch < 0 ? std::function<std::string(int64_t)>()
+                              : [&](int64_t row) { return name_of_sample(samples.batch, row); });
   }
   guard_.check(r, samples, in_flight() > 0);
   return r;
+}
+
+// Of a row that this rank read of a batch of [data.train].
+std::string StepRunner::name_of_sample(int64_t batch, int64_t row) const {
+  const int64_t first = plan::loader_config(c_.plan, "train", true).row_begin;
+  return strf("sample %ld (from 0)", static_cast<long>(BatchSamples(c_.plan, batch)[first + row]));
 }
 
 // Counts the step in the totals of the run, and its time in the averages. r.samples: of the step

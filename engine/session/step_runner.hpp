@@ -105,6 +105,7 @@ class StepRunner {
   void read_results(StepResult& result);
   uint64_t waited_ns() const;
   void note_times(double seconds);
+  std::string name_of_sample(int64_t batch, int64_t row) const;
   void add_totals(const Launched& launch, StepResult& result);
 
   SessionContext& c_;

@@ -1,5 +1,6 @@
 """plait check: all problems of an experiment at once, each with its place and the expected value."""
 
+import os
 import unittest
 
 from support import Case, TINY
@@ -171,6 +172,13 @@ class Keys(Check):
     def test_variables_of_the_environment(self):
         self.only(TINY, "foo", "environment variable PLAIT__FOO=1", "unknown key", env={"PLAIT__FOO": "1"})
         self.fails(2, ["run", "t.toml"], "environment variable PLAIT__FOO=1: foo: unknown key", env={"PLAIT__FOO": "1"})
+
+    def test_more_threads_than_cores(self):
+        self.write("t.toml", TINY)
+        cores = os.sysconf("SC_NPROCESSORS_ONLN")
+        said = self.expect(0, "check", "t.toml", f"run.threads={cores + 3}", "run.device=cpu").err
+        self.assertIn(f"warning: override 'run.threads={cores + 3}': run.threads is {cores + 3}, and this machine has {cores} cores", said)
+        self.assertEqual(self.expect(0, "check", "t.toml", f"run.threads={cores}", "run.device=cpu").err, "")
 
     def test_keys_without_effect_are_warned_of(self):
         self.write("t.toml", TINY)

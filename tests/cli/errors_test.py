@@ -444,11 +444,11 @@ class Labels(Case):
             '[run]', 'steps = 4', '[batch]', 'global = 4', '[data.train]', 'type = "npy"', 'input = "x.npy"', 'shuffle = false', '[model]',
             'layers = [{type = "linear", out = 2}]', '[loss]', 'type = "mse"', 'from = ["output", "input"]', '[optimizer]', 'type = "sgd"', '']))
         done = self.expect(0, "run", "e.toml", "run.steps=3")
-        self.assertIn("step 2 is not finite (loss nan, gradient norm nan; field 'input' of its sample 1 is nan: correct [data.train]): skipped",
+        self.assertIn("step 2 is not finite (loss nan, gradient norm nan; field 'input' of sample 5 (from 0) is nan: correct [data.train]): skipped",
                       done.err)
         self.assertIn("1 of 3 steps was skipped: values were not finite", done.out)
         done = self.expect(0, "run", "e.toml", "run.steps=3", "topology.data=2")
-        self.assertIn("field 'input' of its sample 1 is nan on rank 0: correct [data.train]", done.err)
+        self.assertIn("field 'input' of sample 5 (from 0) is nan on rank 0: correct [data.train]", done.err)
         # In an evaluation: it is told, and counts as one without a gain.
         words = ["run", "e.toml", "data.train.limit=4", "evaluate.every=1", "data.eval={type = \"npy\", input = \"x.npy\"}"]
         self.assertIn("the loss of step 1 is nan: fields of [data.eval] are not finite", self.expect(0, *words).err)

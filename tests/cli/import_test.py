@@ -40,6 +40,17 @@ class Import(Case):
         self.assertEqual({**ours, **theirs}, ours)
         self.expect(0, "import", "hf", "back", "again")
 
+    def test_samples_beyond_the_places_of_the_model(self):
+        self.expect(0, "import", "hf", HF / "llama", "llama")
+        self.assertIn("\ncontext_length = 64  # max_position_embeddings\n", (self.folder / "llama/experiment.toml").read_text())
+        def said(length, *more):
+            fields = ", ".join(f'"{name} i32 [{length}]"' for name in ("tokens: input", "labels: target"))
+            return self.expect(0, "plan", "llama/experiment.toml", f"data.train.fields=[{fields}]", *more).err
+        self.assertNotIn("context_length", said(64))
+        self.assertIn(": samples of [data.train] have 65 tokens, and model.context_length is 64 (llama/experiment.toml:", said(65))
+        self.assertNotIn("context_length", said(65, "model.context_length=0"))
+        self.assertIn("override 'generate.length=66': generate.length is 66 tokens, and", said(64, "generate.length=66"))
+
     def test_experts_there_and_back(self):
         """Each is a tensor of the files, and a slice of a parameter here."""
         done = self.imported("olmoe")

@@ -226,6 +226,10 @@ std::string experiment_toml(const Model& m, const std::string& folder, const Spe
          (biases ? "[\"*.gain\", \"*.bias\"]" : "[\"*.gain\"]") +
          "\nweight_decay = 0\n\n[loss]\ntype = \"cross_entropy\"\n\n" +
          generation_toml(speech, length) + "[model]\nload = \"weights.map.json\"\n" +
+         (m.positions > 0 && !m.family->learned_positions
+              ? "context_length = " + std::to_string(m.positions) + "  # " +
+                    m.family->keys.positions + "\n"
+              : "") +
          LayersToml(m).write();
 }
 
