@@ -32,6 +32,14 @@ config::Origin origin_of(const config::Experiment& e, const std::string& key) {
 
 namespace {
 
+bool is_current_folder(FileSystem& files, const std::string& folder) {
+  try {
+    return files.real_path(folder) == files.real_path(".");
+  } catch (const Error&) {
+    return false;  // one of them is not there
+  }
+}
+
 void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                  const config::PathResolver& resolver, config::Problems& problems) {
   const std::string key = d.path + "." + value.key;
@@ -43,7 +51,10 @@ void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                         PLAIT_ERR_NOT_FOUND);
   const bool looked_for = resolver.candidates(value.given)[0] != value.given;
   std::vector<std::string> folders = config::folders_of(resolver, value.origin);
-  std::erase(folders, ".");
+  // The current folder is named once, however it was given.
+  std::erase_if(folders, [&](const std::string& folder) {
+    return folder == "." || (resolver.files && is_current_folder(*resolver.files, folder));
+  });
   folders.emplace_back("the current folder");
   problems.add(
       value.origin, key,

@@ -64,7 +64,6 @@ bool observes_layers(const config::StatisticsConfig& config) {
 
 void check_statistics(const Plan& plan, const TracedModels& traced, config::Problems& problems) {
   const config::StatisticsConfig& c = plan.experiment.statistics;
-  if (c.every == 0) return;
   const auto report = [&](const char* key, const std::string& what, const std::string& hint) {
     const std::string path = std::string("statistics.") + key;
     problems.add(origin_of(plan.experiment, path), path, what, hint);
@@ -80,6 +79,7 @@ void check_statistics(const Plan& plan, const TracedModels& traced, config::Prob
   figures.emplace_back("all");
   check_names("figures", c.figures, figures);
   check_names("of", c.of, kKinds);
+  if (c.every == 0) return;
   if (c.figures.empty()) report("figures", "an empty list asks for nothing", "set every = 0");
   if (c.of.empty()) report("of", "an empty list names no tensors", "set every = 0");
   if (observes_layers(c) && plan.grid.pipeline() > 1)

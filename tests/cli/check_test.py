@@ -173,6 +173,11 @@ class Keys(Check):
         self.only(TINY, "foo", "environment variable PLAIT__FOO=1", "unknown key", env={"PLAIT__FOO": "1"})
         self.fails(2, ["run", "t.toml"], "environment variable PLAIT__FOO=1: foo: unknown key", env={"PLAIT__FOO": "1"})
 
+    def test_figures_that_nothing_asks_for(self):
+        self.only(TINY, "statistics.figures", "override 'statistics.figures=[\"l3\"]'", "there is no 'l3'",
+                  overrides=['statistics.figures=["l3"]'])
+        self.assertEqual(self.problems(TINY, "statistics.figures=[]"), {})
+
     def test_more_threads_than_cores(self):
         self.write("t.toml", TINY)
         cores = os.sysconf("SC_NPROCESSORS_ONLN")
@@ -317,6 +322,20 @@ class Data(Check):
             self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: file 'mine.gz' not found in /\S*/here, the current folder; pass its folder with --data DIR \(or set PLAIT_DATA\)\n")
             self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is not a folder", env={"PLAIT_DATA": "/nowhere"})
         self.assertFalse((self.folder / "runs").exists())
+
+    def test_what_is_told_once(self):
+        self.write("a.csv", "a,y\n1,ant\n2,bee\n3,cat\n4,ant\n")
+        start, end = TINY.index("[data.train]"), TINY.index("[model]")
+        csv = '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = ["y"]\ntarget_type = "class"\n'
+        self.write("t.toml", TINY[:start] + csv + csv.replace("train", "eval") + TINY[end:])
+        for verb in (["check"], ["plan"], ["plan", "topology.data=2"], ["run", "--run-dir", "r"]):
+            said = self.expect(0, verb[0], "t.toml", "batch.global=4", *verb[1:])
+            self.assertEqual((said.out + said.err).count("3 classes: 0 'ant'"), 1, verb)
+        self.assertEqual(self.expect(0, "predict", "r").err.count("3 classes: 0 'ant'"), 1)
+        # However the current folder is called.
+        for folder in (".", self.folder, "../" + self.folder.name):
+            self.fails(2, ["check", "t.toml", "data.train.path=b.csv", "--data", folder],
+                       "file 'b.csv' not found in the current folder; pass its folder")
 
     def test_missing_files_of_a_set_that_is_here(self):
         """What to do about several files is said once; a set that `plait data get` left is named."""

@@ -10,7 +10,9 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "bindings/cli/terminal/cells.hpp"
@@ -107,9 +109,27 @@ void Terminal::note(std::string_view text) {
   if (!quiet && !silent) to_stderr(text);
 }
 
+namespace {
+
+// Whether a remark or a warning of the engine was told before word by word, as where a dataset is
+// opened again; [explain] has a line for each kernel. Of a long run's lines the later ones may come
+// again.
+bool is_told(uint32_t level, std::string_view text) {
+  constexpr size_t kMost = 1000;
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> told;
+  if (level != PLAIT_LOG_INFO && level != PLAIT_LOG_WARN) return false;
+  if (text.starts_with("[explain]")) return false;
+  const std::lock_guard lock(mutex);
+  return told.contains(text) || (told.size() < kMost && !told.emplace(text).second);
+}
+
+}  // namespace
+
 void Terminal::log(uint32_t level, std::string_view text) {
   if (silent && level < PLAIT_LOG_ERROR) return;
   if (quiet && level < PLAIT_LOG_WARN && !text.starts_with("[explain]")) return;
+  if (is_told(level, text)) return;
   const char* color = level >= PLAIT_LOG_ERROR ? "31" : level == PLAIT_LOG_WARN ? "33" : "2";
   const std::string word = level == PLAIT_LOG_WARN    ? "warning: "
                            : level >= PLAIT_LOG_ERROR ? "error: "
