@@ -2,21 +2,35 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
 
 namespace plait::cli {
 
+std::string toml_value(const Json& value) {
+  std::string text;
+  try {
+    text = value.dump();
+  } catch (const Json::type_error&) {
+    const std::string given =
+        value.is_string() ? shell_quoted(value.get_ref<const std::string&>()) + " " : "a text ";
+    throw CliError(kUsage, "[cli] " + given +
+                               "is not UTF-8, as texts of an experiment are; rename the file, or "
+                               "name it by a link");
+  }
+  // The one character that stands for itself in JSON and may not in TOML.
+  for (size_t at = 0; (at = text.find('\x7f', at)) != text.npos;) text.replace(at, 1, "\\u007f");
+  return text;
+}
+
 std::string item_toml(const std::string& type, const std::vector<std::string>& options) {
-  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
-  std::string toml = "type = " + quoted(type) + "\n";
+  std::string toml = "type = " + toml_value(type) + "\n";
   for (const std::string& option : options) {
     const size_t at = option.find('=');
     if (at == std::string::npos)
       throw CliError(kUsage, "--option '" + option + "': expected KEY=VALUE");
     const std::string value = option.substr(at + 1);
-    toml += option.substr(0, at) + " = " + (Json::accept(value) ? value : quoted(value)) + "\n";
+    toml += option.substr(0, at) + " = " + (Json::accept(value) ? value : toml_value(value)) + "\n";
   }
   return toml;
 }

@@ -1,11 +1,17 @@
 // An item given on the command line, a tokenizer or a format, as the TOML that the library reads.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <plait/plait.hpp>
 #include <string>
 #include <vector>
 
+#include "bindings/cli/terminal/terminal.hpp"
+
 namespace plait::cli {
+
+// A text, number or list as TOML. Errors: CliError for a text that is not UTF-8.
+std::string toml_value(const Json& value);
 
 // type = "TYPE", and of each KEY=VALUE a line; a value that is no JSON is a text.
 // Errors: CliError for an option without "=".

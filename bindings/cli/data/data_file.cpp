@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "bindings/cli/item_toml.hpp"
-#include "bindings/cli/terminal/terminal.hpp"
 
 namespace plait::cli {
 namespace {
@@ -18,7 +16,7 @@ struct Chosen {
 };
 
 std::string option(const char* key, const std::string& path) {
-  return std::string(key) + "=" + Json(fs::absolute(path).string()).dump();
+  return std::string(key) + "=" + toml_value(fs::absolute(path).string());
 }
 
 // The name with `from` replaced by `to`, if there is such a file; else "".

@@ -1,7 +1,6 @@
 #include "bindings/cli/data/tokenizer_argument.hpp"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/item_toml.hpp"
@@ -38,7 +37,7 @@ std::string tokenizer_toml(const std::string& given, const std::vector<std::stri
                                "': expected a type, as `plait plugins tokenizer` lists them, "
                                "tokenizer.json, or the folder with it");
   std::vector<std::string> all = options;
-  all.push_back("path=" + Json(fs::absolute(path).string()).dump());
+  all.push_back("path=" + toml_value(fs::absolute(path).string()));
   return item_toml(type, all);
 }
 

@@ -1,7 +1,8 @@
 #include "bindings/cli/launch/checkpoint_command.hpp"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
+
+#include "bindings/cli/item_toml.hpp"
 
 namespace plait::cli {
 
@@ -32,7 +33,7 @@ int run_on_checkpoint(Context& context, const CheckpointArguments& arguments,
   command.other_way = "; or " + doing + " in one process, with --one-rank";
   FileArguments file = arguments.file;
   if (!arguments.adapter.empty())
-    file.positional.push_back("evaluate.adapter=" + Json(arguments.adapter).dump());
+    file.positional.push_back("evaluate.adapter=" + toml_value(arguments.adapter));
   return arguments.one_rank ? in_one_process(context, file, command)
                             : on_ranks(context, file, command);
 }

@@ -5,16 +5,15 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/item_toml.hpp"
 
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
-std::string quoted_toml(const std::string& text) { return Json(text).dump(); }
 std::string number(int64_t n) { return std::to_string(n); }
 
 // A size among those of small, medium and large.
@@ -28,7 +27,7 @@ std::string head(const Answers& a, const std::string& name, int64_t batch, bool 
   const bool tokens = a.task == Task::kText;
   std::string text =
       "# Made by `plait new`; `plait bind` lists every key, `plait keys WORD` explains one.\n\n";
-  text += "[run]\nname = " + quoted_toml(name) + "\n" +
+  text += "[run]\nname = " + toml_value(name) + "\n" +
           (tokens ? "steps = 2000\n" : "epochs = 10\n") + "seed = 42\nlog_every = 20\n\n";
   if (ranks > 1)
     text +=
@@ -64,8 +63,8 @@ std::vector<int64_t> widths(const Answers& a) {
 std::string images(const Answers& a, const fs::path& folder, const std::string& name) {
   const auto table = [&](const char* which, const std::string& data, const std::string& labels) {
     return std::string("[data.") + which +
-           "]\ntype = \"idx\"\nimages = " + quoted_toml(seen_from(folder, data)) +
-           "\nlabels = " + quoted_toml(seen_from(folder, labels)) +
+           "]\ntype = \"idx\"\nimages = " + toml_value(seen_from(folder, data)) +
+           "\nlabels = " + toml_value(seen_from(folder, labels)) +
            "\nnormalize.image = {divide = 255}\n\n";
   };
   const bool evaluates = !a.eval_data.empty();
@@ -78,11 +77,11 @@ std::string images(const Answers& a, const fs::path& folder, const std::string& 
 std::string columns(const Answers& a, const fs::path& folder, const std::string& name) {
   const auto table = [&](const char* which, const std::string& path) {
     std::string text = std::string("[data.") + which +
-                       "]\ntype = \"csv\"\npath = " + quoted_toml(seen_from(folder, path)) +
-                       "\ntarget = [" + quoted_toml(a.target) + "]\ntarget_type = \"" +
+                       "]\ntype = \"csv\"\npath = " + toml_value(seen_from(folder, path)) +
+                       "\ntarget = [" + toml_value(a.target) + "]\ntarget_type = \"" +
                        a.target_type + "\"\n";
     if (a.target_type == "class" && path != a.data)
-      text += "fit_on = " + quoted_toml(seen_from(folder, a.data)) + "\n";
+      text += "fit_on = " + toml_value(seen_from(folder, a.data)) + "\n";
     return text + "\n";
   };
   const bool evaluates = !a.eval_data.empty(), classes = a.task == Task::kClasses;
@@ -229,12 +228,12 @@ std::string with_conversations(const std::string& toml, const std::string& file,
   length = length.substr(0, length.find(' '));
   std::string text = toml;
   text.replace(begin, end - begin,
-               "[data.train]\ntype = \"fine_tune\"\nfiles = " + quoted_toml(file) +
+               "[data.train]\ntype = \"fine_tune\"\nfiles = " + toml_value(file) +
                    "\ntokenizer = {type = " + type + ", path = " + path +
                    "}\ntemplate = " + (chat.empty() ? "\"chatml\"" : chat) +
                    "\nlength = " + length + "\npack = \"best_fit\"\nshuffle = true");
   const size_t named = text.find("\nname = ");
-  text.replace(named + 8, text.find('\n', named + 1) - named - 8, quoted_toml(name));
+  text.replace(named + 8, text.find('\n', named + 1) - named - 8, toml_value(name));
   if (ranks > 1) {
     text.insert(text.find("[batch]"), "[topology]\ndata = " + number(ranks) + "\n\n");
     const size_t global = text.find("global = ");

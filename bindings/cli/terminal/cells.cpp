@@ -7,16 +7,8 @@
 #include <vector>
 
 namespace plait::cli {
-namespace {
 
-// A letter with the columns that it takes.
-struct Letter {
-  std::string text;
-  int columns;
-};
-
-// Decodes one code point of UTF-8 at `at` and moves behind it; -1 for what is none, byte by byte.
-int32_t decode(std::string_view text, size_t& at) {
+int32_t decode_utf8(std::string_view text, size_t& at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(at);
   const size_t size = first < 0x80             ? 1
@@ -38,11 +30,19 @@ int32_t decode(std::string_view text, size_t& at) {
 
 bool is_control(int32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
 
+namespace {
+
+// A letter with the columns that it takes.
+struct Letter {
+  std::string text;
+  int columns;
+};
+
 std::vector<Letter> letters_of(std::string_view text, bool utf8) {
   std::vector<Letter> all;
   for (size_t at = 0; at < text.size();) {
     const size_t before = at;
-    const int32_t code = decode(text, at);
+    const int32_t code = decode_utf8(text, at);
     if (code < 0 || (code >= 0x80 && !utf8)) {
       all.push_back({"?", 1});
       continue;
@@ -155,7 +155,7 @@ std::string markup(std::string_view text) {
   std::string all;
   for (size_t at = 0; at < text.size();) {
     const size_t before = at;
-    const int32_t code = decode(text, at);
+    const int32_t code = decode_utf8(text, at);
     if (code < 0 || code == 0xFFFE || code == 0xFFFF)
       all += "\xEF\xBF\xBD";
     else if (is_control(code))

@@ -154,18 +154,24 @@ std::string shell_quoted(std::string_view text) {
            std::string_view("_-./=,:+@%").find(c) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
-  const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-  // On one line, and without control characters, which a terminal would obey.
-  const bool escaped = std::any_of(text.begin(), text.end(), control);
-  std::string all = escaped ? "$'" : "'";
-  for (const char c : text)
-    if (control(static_cast<unsigned char>(c)))
-      all += strf("\\%03o", static_cast<unsigned>(c));
-    else if (c == '\'' || (escaped && c == '\\'))
-      all += escaped ? std::string("\\") + c : "'\\''";
-    else
-      all += c;
-  return all + "'";
+  // On one line, without control characters, which a terminal would obey, and without bytes that are
+  // not UTF-8, which it would not show.
+  bool escapes = false;
+  std::string escaped, as_it_is;
+  for (size_t at = 0; at < text.size();) {
+    const size_t before = at;
+    const int32_t code = decode_utf8(text, at);
+    const std::string_view letter = text.substr(before, at - before);
+    as_it_is += code == '\'' ? "'\\''" : letter;
+    if (code == '\'' || code == '\\') escaped += '\\';
+    if (code >= 0 && !is_control(code)) {
+      escaped += letter;
+      continue;
+    }
+    escapes = true;
+    for (const char c : letter) escaped += strf("\\%03o", static_cast<unsigned char>(c));
+  }
+  return escapes ? "$'" + escaped + "'" : "'" + as_it_is + "'";
 }
 
 std::string path_word(std::string_view path) {

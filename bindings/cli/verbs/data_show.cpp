@@ -44,7 +44,7 @@ bool ends_with_any(const std::string& text, std::initializer_list<const char*> e
 std::string toml_of(const Json& item) {
   std::vector<std::string> options;
   for (const auto& [key, value] : item.items())
-    if (key != "type") options.push_back(key + "=" + value.dump());
+    if (key != "type") options.push_back(key + "=" + toml_value(value));
   return item_toml(item.at("type").get<std::string>(), options);
 }
 
@@ -194,7 +194,7 @@ class Show {
   void texts() {
     if (is_fine_tuning()) {
       std::vector<std::string> options{
-          "files=" + Json(fs::absolute(arguments_.file.given).string()).dump(),
+          "files=" + toml_value(fs::absolute(arguments_.file.given).string()),
           "length=" + std::to_string(arguments_.length), "truncate=end"};
       if (!arguments_.chat.empty()) options.push_back("template=" + arguments_.chat);
       use_tokenizer(need_tokenizer());

@@ -25,6 +25,7 @@
 #include "bindings/cli/generate/conversation.hpp"
 #include "bindings/cli/generate/placeholders.hpp"
 #include "bindings/cli/interrupt.hpp"
+#include "bindings/cli/item_toml.hpp"
 #include "bindings/cli/one_rank.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 
@@ -171,9 +172,8 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
     set("slots", arguments_.slots);
   set("length", arguments_.length);
   check_length(given);
-  if (!arguments_.chat_template.empty())
-    set("chat_template", Json(arguments_.chat_template).dump());
-  if (!arguments_.stop.empty()) set("stop", Json(arguments_.stop).dump());
+  if (!arguments_.chat_template.empty()) set("chat_template", toml_value(arguments_.chat_template));
+  if (!arguments_.stop.empty()) set("stop", toml_value(arguments_.stop));
   // Without data nothing else tells how long samples were.
   const auto data = given.find("data.train.length");
   if (arguments_.length.empty() && given.at("generate.length").at("value") == 0 &&
