@@ -198,7 +198,8 @@ std::string description_json(const std::string& path, const Manifest& manifest) 
 std::string verification_json(const std::string& path, const Verification& done) {
   JsonWriter w;
   w.object().field("schema", 1).field("checkpoint", path);
-  w.field("intact", done.faults.empty()).texts("faults", done.faults);
+  w.field("intact", done.faults.empty()).field("unreadable", done.unreadable);
+  w.texts("faults", done.faults);
   w.field("files", done.files).field("tensors", done.tensors).field("bytes", done.bytes);
   return w.end_object().text();
 }

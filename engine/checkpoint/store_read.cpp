@@ -199,6 +199,7 @@ void Checkpoint::read_verified(const std::string& name, uint32_t dtype,
 
 std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& folder, Log& log) {
   std::vector<std::string> reasons;
+  bool unreadable = true;  // all of them: nothing is known of damage
   for (const CheckpointName& c : list_checkpoints(files, folder)) {
     try {
       auto checkpoint = std::make_unique<Checkpoint>(files, join_path(folder, c.name));
@@ -214,10 +215,14 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
       }
       std::string why = without_part(e.text());
       if (why.ends_with(kDamageHint)) why.resize(why.size() - (sizeof kDamageHint - 1));
+      unreadable = unreadable && e.code() == PLAIT_ERR_IO;
       reasons.push_back(c.name + " cannot be used (" + why + ")");
     }
   }
   if (reasons.empty()) return nullptr;
+  if (unreadable)
+    fail(PLAIT_ERR_IO,
+         "[checkpoint] no checkpoint in " + folder + " can be read:\n  " + join(reasons, "\n  "));
   fail_data("[checkpoint] no checkpoint in " + folder + " is intact:\n  " + join(reasons, "\n  ") +
             "\nrestore one from a backup, or start a new run");
 }

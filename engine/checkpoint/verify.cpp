@@ -227,6 +227,7 @@ Verification verify_checkpoint(FileSystem& files, const std::string& folder,
     std::string text = e.text();
     if (text.ends_with(kDamageHint)) text.resize(text.size() - (sizeof kDamageHint - 1));
     done.faults.push_back(std::move(text));
+    done.unreadable = done.unreadable || e.code() == PLAIT_ERR_IO;
   };
   try {
     check_all(files, folder, fault, progress, done);

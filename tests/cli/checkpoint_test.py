@@ -4,9 +4,13 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import unittest
 
-from support import RankCase
+from support import PLAIT, TIME, RankCase
+
+# Permissions hold for root, too.
+AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 
 GRID = ["topology.data=2", "topology.tensor=2", "topology.zero=1", "model.layers[0].parallel=column", "model.layers[3].parallel=row"]
 PIPELINE = ["topology.pipeline=2", "batch.micro=4"]
@@ -126,7 +130,7 @@ class Verified(Checkpoints):
         self.train("s", steps=3)
         whole = self.expect(0, "checkpoint", "verify", "r", "s", "--json")
         self.assertEqual([c["intact"] for c in whole.records[:-1]], [True] * 3)
-        self.assertEqual(whole.event("done"), {"schema": 1, "event": "done", "intact": 3, "damaged": 0})
+        self.assertEqual(whole.event("done"), {"schema": 1, "event": "done", "intact": 3, "damaged": 0, "unreadable": 0})
         newest = "r/ckpt/step-0000000010"
         sizes = sum(path.stat().st_size for path in (self.folder / newest).glob("*.safetensors"))
         self.assertEqual((whole.records[0]["checkpoint"], whole.records[0]["bytes"]), (newest, sizes))
@@ -142,6 +146,19 @@ class Verified(Checkpoints):
         text = self.fails(1, ["checkpoint", "verify", "r"], f"{newest}: damaged\n  [checkpoint] ")
         self.assertIn("r/ckpt/step-0000000005: intact, 12 tensors", text.out)
         self.expect(0, "checkpoint", "verify", "r/ckpt/step-0000000005")
+
+    def test_what_may_not_be_read_is_not_damaged(self):
+        self.train("r", steps=1)
+        for name in ("model.safetensors", "MANIFEST.json"):
+            path = next((self.folder / "r/ckpt").glob(f"step-*/{name}"))
+            path.chmod(0)
+            for words in (["checkpoint", "verify", "r"], ["eval", "r"], ["run", "t.toml", "--run-dir", "r", "--resume", "must"], ["export", "r", "out"]):
+                done = subprocess.run([*AS_OWNER, PLAIT, *words], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIME)
+                self.assertEqual(done.returncode, 3, (words, done))
+                self.assertIn(f"cannot open '{path.relative_to(self.folder)}': Permission denied", done.stdout + done.stderr)
+                self.assertNotRegex(done.stdout + done.stderr, "damaged|intact|backup")
+            path.chmod(0o600)
+        self.expect(0, "checkpoint", "verify", "r")
 
     def test_a_save_in_progress_is_passed_over(self):
         self.train("r", steps=1)
@@ -190,8 +207,8 @@ class Compared(Checkpoints):
         self.train("one", steps=2)
         self.train("runs/x", steps=1)
         self.fails(2, ["checkpoint", "diff", "one", "runs"], "'runs' holds checkpoints of several runs, such as 'runs/x/ckpt/step-0000000001'")
-        self.expect(0, "export", "one", "hf")
-        self.fails(2, ["checkpoint", "diff", "one", "hf"], "'hf' holds weights alone, without the manifest of a checkpoint")
+        self.expect(0, "export", "one", "weights")
+        self.fails(2, ["checkpoint", "diff", "one", "weights"], "'weights' holds weights alone, without the manifest of a checkpoint")
         shutil.copytree(self.folder / "one", self.folder / "two")
         self.flip("two/ckpt/step-0000000002/model.safetensors")
         done = self.fails(2, ["checkpoint", "diff", "one", "two"], "does not match its checksum")

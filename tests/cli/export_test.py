@@ -145,6 +145,11 @@ class Export(RankCase):
         self.expect(0, "run", "t.toml", "--run-dir", "r", "-q", "run.steps=2", "evaluate.every=1", "checkpoint.every=1", "checkpoint.best=loss")
         self.fails(2, ["export", "r", "x.pt"], "'x.pt': weights are written as safetensors only; name NAME.safetensors")
         self.assertFalse((self.folder / "x.pt").exists())
+        self.fails(2, ["export", "r", "hf"], "the format hf comes first, the folder last: plait export hf r FOLDER; a folder of that name is ./hf")
+        self.fails(2, ["export", "r", "peft", "a b"], "plait export peft r 'a b'\n")
+        self.assertFalse((self.folder / "hf").exists())
+        self.expect(0, "export", "r", "./hf")
+        self.fails(2, ["export", "hf", "hf", "out"], "there is no run.toml beside 'hf'")  # the format, of that folder
         for name, first, kind in (("zip.pt", b"PK\x03\x04" + bytes(40), "a zip, as torch.save"),
                                   ("old.pt", b"\x80\x02\x8a\x0a" + b"l" * 40, "a pickle, as old torch.save")):
             (self.folder / name).write_bytes(first)

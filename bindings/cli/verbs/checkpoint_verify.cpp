@@ -31,12 +31,19 @@ class Verify {
     }
     for (const Json& c : all) total_ += c.at("bytes").get<uint64_t>();
     for (const Json& c : all) one(c);
-    context_.terminal.record({{"event", "done"}, {"intact", intact_}, {"damaged", damaged_}});
-    if (damaged_ == 0 && newer_) std::rethrow_exception(newer_);
-    if (damaged_ == 0) return kOk;
-    throw CliError(kFailed, strf("[checkpoint] %d of %s %s damaged", damaged_,
-                                 counted(intact_ + damaged_, "checkpoint").c_str(),
-                                 damaged_ == 1 ? "is" : "are"));
+    context_.terminal.record({{"event", "done"},
+                              {"intact", intact_},
+                              {"damaged", damaged_},
+                              {"unreadable", unreadable_}});
+    const std::string all_of = counted(intact_ + damaged_ + unreadable_, "checkpoint");
+    if (damaged_ > 0)
+      throw CliError(kFailed, strf("[checkpoint] %d of %s %s damaged", damaged_, all_of.c_str(),
+                                   damaged_ == 1 ? "is" : "are"));
+    if (unreadable_ > 0)
+      throw CliError(kEnvironment,
+                     strf("[checkpoint] %d of %s cannot be read", unreadable_, all_of.c_str()));
+    if (newer_) std::rethrow_exception(newer_);
+    return kOk;
   }
 
  private:
@@ -88,7 +95,8 @@ class Verify {
     record.update(done);
     context_.terminal.record(record);
     const bool intact = done.at("intact").get<bool>();
-    ++(intact ? intact_ : damaged_);
+    const bool unreadable = done.at("unreadable").get<bool>();
+    ++(intact ? intact_ : unreadable ? unreadable_ : damaged_);
     const std::string path = plain(done.at("checkpoint").get<std::string>());
     if (intact) {
       context_.terminal.line(strf("%s: intact, %llu tensors, %s", path.c_str(),
@@ -96,7 +104,7 @@ class Verify {
                                   bytes_text(done.at("bytes").get<double>()).c_str()));
       return;
     }
-    context_.terminal.line(path + ": damaged");
+    context_.terminal.line(path + (unreadable ? ": cannot be read" : ": damaged"));
     for (const Json& fault : done.at("faults"))
       context_.terminal.line("  " + plain(fault.get<std::string>()));
   }
@@ -106,7 +114,7 @@ class Verify {
   StopRequest stop_;
   Bar bar_;
   uint64_t done_ = 0, total_ = 0;  // bytes of all checkpoints
-  int intact_ = 0, damaged_ = 0;
+  int intact_ = 0, damaged_ = 0, unreadable_ = 0;
   std::exception_ptr newer_;  // the error of the first one of a newer format
 };
 

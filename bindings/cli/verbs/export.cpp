@@ -4,10 +4,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/help/declarations.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
 #include "bindings/cli/replaced.hpp"
@@ -58,6 +60,20 @@ void check_kind(const std::string& out) {
                                  "a folder");
 }
 
+// A format behind the checkpoint would be the name of a folder.
+void check_order(const Engine& engine, const std::vector<std::string>& places) {
+  std::set<std::string> formats;
+  for (const Json& item : Declarations(engine).items("plait.format/1"))
+    formats.insert(item.at("name").get<std::string>());
+  if (!formats.contains(places[1]) || formats.contains(places[0])) return;
+  const bool folder = places.size() > 2;
+  throw CliError(
+      kUsage,
+      "[export] the format " + places[1] + " comes first, the folder last: plait export " +
+          places[1] + " " + path_word(places[0]) + " " +
+          (folder ? path_word(places[2]) : "FOLDER; a folder of that name is ./" + places[1]));
+}
+
 int export_weights(Context& context, const ExportArguments& arguments) {
   const bool format = arguments.places.size() == 3;
   const std::string& checkpoint = arguments.places[format ? 1 : 0];
@@ -67,6 +83,7 @@ int export_weights(Context& context, const ExportArguments& arguments) {
                    "[export] --option and --experiment belong to a format: "
                    "plait export FORMAT CHECKPOINT OUT");
   Engine engine = context.open_engine();
+  check_order(engine, arguments.places);
   context.failed = kUsage;  // a checkpoint or names that the command line gives
   Replaced old(context, "export", arguments.places.back());
   ExportSettings settings;

@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/verify.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sharded.hpp"
 #include "tests/unit/error_of.hpp"
@@ -181,4 +183,11 @@ TEST_CASE("a checkpoint that may not be read is not called damaged") {
   CHECK(text.find("no checkpoint in 'ckpt' can be read:") != std::string::npos);
   CHECK(text.find("Permission denied") != std::string::npos);
   CHECK(text.find("backup") == std::string::npos);
+  const std::string newest = error_of([&] { open_newest(files, "ckpt", lines.log); }, PLAIT_ERR_IO);
+  CHECK(newest.find("no checkpoint in ckpt can be read:") != std::string::npos);
+  CHECK(newest.find("Permission denied") != std::string::npos);
+  CHECK(newest.find("backup") == std::string::npos);
+  const Verification done = verify_checkpoint(files, "ckpt/step-0000000001", {});
+  CHECK(done.unreadable);
+  CHECK(done.faults.size() == 1);
 }
