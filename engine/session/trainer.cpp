@@ -12,6 +12,7 @@
 namespace plait::session {
 namespace {
 
+constexpr double kStatusSeconds = 5;  // between two states of a run in status.json
 constexpr char kStopKey[] = "early_stop.metric", kBestKey[] = "checkpoint.best";
 
 }  // namespace
@@ -64,6 +65,7 @@ observe::ProgressConfig Trainer::progress_config() const {
 }
 
 void Trainer::status(const char* state, const StepResult& r, const std::string& message) {
+  since_status_.restart();
   if (!c_.run_files) return;
   c_.run_files->status({state, r.step, c_.plan.total_steps, loss_, message, checkpoint_});
 }
@@ -89,6 +91,7 @@ void Trainer::log_step(const StepResult& r) {
     if (due) c_.rank_metrics->write(r.step);
   }
   if (c_.run_files && (due || r.skipped)) write_metrics(r, elapsed);
+  if (since_status_.seconds() >= kStatusSeconds) status(observe::kRunning, r);
   show_progress(r, elapsed);
 }
 

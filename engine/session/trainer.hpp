@@ -101,7 +101,7 @@ class Trainer {
   Stragglers stragglers_;
   SlowOps slow_ops_;
   observe::Progress progress_;
-  Stopwatch watch_, since_save_;
+  Stopwatch watch_, since_save_, since_status_;
 };
 
 }  // namespace plait::session

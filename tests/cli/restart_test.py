@@ -104,6 +104,9 @@ class Restarts(RankCase):
             _, err = run.communicate(timeout=TIME)
             self.assertEqual(run.returncode, 4, err)
             self.assertRegex(err, rf"to resume: plait run \S+.* --run-dir \S*{folder} --resume must")
+            # What it was brought back for is no fault of the run's.
+            shown, = self.expect(0, "status", folder, "--json").records
+            self.assertEqual((shown["state"], shown["message"]), ("interrupted", ""))
             self.expect(0, "run", folder, "--run-dir", folder, "--resume", "must", "--until", "501", "-q")
 
     def test_a_request_to_stop_is_no_fault(self):

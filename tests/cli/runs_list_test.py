@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import Case, PLAIT, TINY
+from support import PLAIT, TIME, TINY, Case
 
 
 class Runs(Case):
@@ -174,9 +174,25 @@ class Runs(Case):
         self.run_of("short", "run.steps=3", "run.log_every=3")
         record, = self.expect(0, "status", "short", "--json").records
         self.assertGreater(record["steps_per_s"], 0)
+        # Of a run that was moved, its own checkpoint.
+        (self.folder / "runs/r").rename(self.folder / "away")
+        self.assertIn("  checkpoint away/ckpt/step-0000000040\n", self.expect(0, "status", "away").out)
         self.fails(2, ["status", "nowhere"], "cannot be listed")
         (self.folder / "empty").mkdir()
         self.fails(2, ["status", "empty"], "there is no run in 'empty'")
+
+    def test_the_file_of_the_status_follows_the_run(self):
+        """Without a save, an evaluation or a line of metrics."""
+        run = subprocess.Popen([PLAIT, "run", "t.toml", "run.steps=100000000", "run.log_every=100000000", "--run-dir", "r", "-q"], cwd=self.folder)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        end, status = time.monotonic() + TIME, {"step": 0}
+        while not status["step"] and time.monotonic() < end:
+            time.sleep(0.1)
+            if (self.folder / "r/status.json").exists():
+                status = json.loads((self.folder / "r/status.json").read_text())
+        self.assertGreater(status["step"], 0)
+        self.assertEqual((status["state"], status["steps"], type(status["loss"])), ("running", 100000000, float))
 
     def test_status_of_a_run_that_was_killed(self):
         command = [PLAIT, "run", "t.toml", "run.steps=100000000", "run.log_every=100", "checkpoint.every=1000", "--run-dir", "r", "-q"]

@@ -69,6 +69,7 @@ class HeldSignals {
 // A job that was asked to stop before its new start had done anything: what the starts before have
 // saved is there.
 JobOutcome stopped(const std::string& run_dir, JobOutcome outcome, Terminal& terminal) {
+  if (!run_dir.empty()) note_state(run_dir, "interrupted");
   const std::string checkpoint = run_dir.empty() ? "" : read_run(run_dir).checkpoint;
   if (checkpoint.empty()) return outcome;
   const std::string command =

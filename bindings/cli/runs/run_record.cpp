@@ -22,6 +22,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/runs/line_reader.hpp"
 #include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
 namespace {
@@ -217,6 +218,11 @@ RunRecord read_run(const std::string& path) {
   get(status, "steps", run.steps);
   get(status, "message", run.message);
   get(status, "checkpoint", run.checkpoint);
+  // Of a run that was moved or copied, its own.
+  std::error_code ignored;
+  if (const fs::path own = fs::path(path) / "ckpt" / fs::path(run.checkpoint).filename();
+      !run.checkpoint.empty() && fs::is_directory(own, ignored))
+    run.checkpoint = own.string();
   get(status, "time", run.updated);
   const Json environment =
       read_members(newest_environment(path), {"time", "host", "process", "device", "command"});
@@ -233,6 +239,19 @@ RunRecord read_run(const std::string& path) {
       get(newest, "reason", run.restarted_for);
   if (run.state == "running" && is_gone(run)) run.state = "lost";
   return run;
+}
+
+void note_state(const std::string& path, const char* state) {
+  Json status = read_json(path + "/status.json");
+  if (!status.contains("state") || status["state"] == "done") return;
+  status["state"] = state;
+  status["message"] = "";
+  try {
+    write_whole_file(path + "/status.json",
+                     status.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const CliError&) {
+    return;  // the run is as it was
+  }
 }
 
 std::string read_state(const std::string& path) {

@@ -15,8 +15,9 @@ namespace plait::cli {
 
 struct RunRecord {
   std::string path;  // of the directory
-  // "running", "done", "failed" (of status.json also "aborted"), "interrupted"; "lost" when its
-  // process is gone without having said so; "unknown" without a readable status.json.
+  // "running", "done", "failed" (of status.json also "aborted"), "interrupted", "dropped" (of a
+  // sweep, by --halving); "lost" when its process is gone without having said so; "unknown" without
+  // a readable status.json.
   std::string state = "unknown";
   int64_t step = 0, steps = 0;
   std::string message, checkpoint;     // of a failure; the newest one
@@ -70,6 +71,9 @@ bool is_run(const std::string& path);
 RunRecord read_run(const std::string& path);
 // Its state alone, which costs one file unless it runs.
 std::string read_state(const std::string& path);
+// Writes what became of a run to its status.json, unless that says "done", in place of what its
+// processes have left there. None may run. Without effect where the file cannot be written.
+void note_state(const std::string& path, const char* state);
 // Reads the end of metrics.ndjson. Likewise.
 void read_values(RunRecord& run);
 // Both, of many runs at once, in the order of the paths.
