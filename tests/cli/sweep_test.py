@@ -103,6 +103,11 @@ class Sweep(Case):
         self.assertRegex(told.out, r"\n0000 .* 20 +dropped\n")
         trials, done = self.sweep(*words)
         self.assertEqual([t["state"] for t in done["trials"]], ["done", "dropped"])
+        # The other verbs call it the same.
+        dropped = done["trials"][1]["run_dir"]
+        self.assertEqual(self.expect(0, "status", dropped, "--json").records[0]["state"], "dropped")
+        self.assertIn("dropped", self.expect(0, "runs", dropped).out)
+        self.assertEqual(self.expect(0, "board", dropped, "--once", "--json").records[0]["states"], {"dropped": 1})
         self.assertEqual(done["trials"][0]["overrides"], ["optimizer.learning_rate=0.02"])
         self.assertEqual([t["step"] for t in done["trials"]], [40, 20])
 
@@ -157,6 +162,18 @@ class Sweep(Case):
         self.assertEqual(sorted(t["code"] for t in trials), [0, 5])
         again, table = self.sweep(*words, code=1)  # it is tried again
         self.assertEqual([t["trial"] for t in again], [1])
+
+    def test_stopped_at_its_start(self):
+        """Trials that had nothing to save yet have not failed."""
+        sweep = subprocess.Popen([PLAIT, "sweep", "t.toml", "run.seed=1,2", "run.steps=3000000", "--dir", "e", "--json"], cwd=self.folder,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + TIME
+        while not (self.folder / "e/logs/0001.log").exists() and time.monotonic() < end:
+            time.sleep(0.005)
+        sweep.send_signal(signal.SIGTERM)
+        out, err = sweep.communicate(timeout=TIME)
+        self.assertEqual(sweep.returncode, 4, out + err)
+        self.assertEqual([trial["state"] for trial in json.loads(out.splitlines()[-1])["trials"]], ["interrupted"] * 2)
 
     def test_interrupted(self):
         words = ["run.seed=1,2,3", "run.log_every=100", "--dir", "i", "--jobs", "2"]

@@ -83,7 +83,8 @@ bool Board::update(size_t rows, size_t most) {
 BoardScreen Board::screen() const {
   BoardScreen screen;
   screen.title = joined_paths(list_.folders());
-  for (const char* state : {"running", "done", "failed", "interrupted", "lost", "unknown"})
+  for (const char* state :
+       {"running", "done", "failed", "interrupted", "dropped", "lost", "unknown"})
     if (const size_t n = list_.count(state)) screen.states.emplace_back(state, n);
   screen.value = value_;
   screen.log = log_;

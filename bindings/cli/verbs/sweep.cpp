@@ -39,6 +39,9 @@ struct SweepArguments {
   bool halving = false, maximize = false, minimize = false;
 };
 
+// What a run of the sweep is called that --halving has not continued.
+constexpr char kDropped[] = "dropped";
+
 struct Trial {
   std::vector<std::string> overrides;  // of the axes
   std::string path;                    // of its run directory
@@ -60,7 +63,7 @@ struct Trial {
 // What became of it, for a user of the sweep.
 std::string Trial::state() const {
   if (failed()) return "failed";
-  if (dropped) return "dropped";
+  if (dropped) return kDropped;
   if (run.state != "unknown") return run.state;
   return code == kInterrupted ? "interrupted" : "not started";
 }
@@ -360,8 +363,9 @@ int Sweep::run_round(const std::vector<size_t>& trials, int64_t until) {
   for (const size_t i : trials) {
     read(trials_[i]);
     const RunRecord& run = trials_[i].run;
-    const bool halted = until > 0 && until < steps_ && run.step >= until &&
-                        (run.state == "interrupted" || run.state == "done");
+    const bool halted =
+        until > 0 && until < steps_ && run.step >= until &&
+        (run.state == "interrupted" || run.state == "done" || run.state == kDropped);
     if (run.state == "done" || halted) continue;  // by an earlier command
     jobs.push_back(job_of(trials_[i], until));
     of_job.push_back(i);
@@ -400,7 +404,11 @@ void Sweep::mark_dropped() {
   const Json& rounds = record_["rounds"];
   if (rounds.empty()) return;
   const auto left = rounds.back().get<std::set<size_t>>();
-  for (size_t i = 0; i < trials_.size(); ++i) trials_[i].dropped = !left.contains(i);
+  for (size_t i = 0; i < trials_.size(); ++i) {
+    trials_[i].dropped = !left.contains(i);
+    if (trials_[i].dropped && read_state(trials_[i].path) == "interrupted")
+      note_state(trials_[i].path, kDropped);  // for whoever looks at the run alone
+  }
 }
 
 // A round that is decided is not decided again when the same command continues the sweep.
@@ -411,7 +419,8 @@ int Sweep::run_halving() {
   Json& rounds = record_["rounds"];
   for (size_t round = 0; round < ends.size(); ++round) {
     if (!t_.quiet)
-      t_.line(strf("round %zu of %zu: %zu trials to step %lld", round + 1, ends.size(), left.size(),
+      t_.line(strf("round %zu of %zu: %s to step %lld", round + 1, ends.size(),
+                   counted(static_cast<int64_t>(left.size()), "trial").c_str(),
                    static_cast<long long>(ends[round])));
     const bool decided = round < rounds.size();
     const bool last = round + 1 == ends.size();
