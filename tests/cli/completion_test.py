@@ -75,6 +75,20 @@ class Offers(Completion):
         self.assertEqual(self.names("sweep", "t.toml", "metrics[0].name=hits", "--metric", "eval/h"), ["eval/hits"])
         self.assertEqual(self.names("sweep", "t.toml", "~data.eval", "--metric", ""), ["mean_loss"])
 
+    def test_values_of_runs_and_of_sweeps(self):
+        self.expect(0, "run", "t.toml", "run.log_every=10", "--run-dir", "runs/r", "-q")
+        self.assertEqual(self.names("plot", "runs/r", "--value", "eval/"), ["eval/accuracy", "eval/loss"])
+        self.assertEqual(self.names("plot", "runs/r", "--value=mean"), ["--value=mean_loss"])
+        for words in (["runs", "--sort", "los"], ["board", "--value", "los"], ["runs", "runs", "--value", "los"]):
+            self.assertEqual(self.names(*words), ["loss"], words)
+        self.assertEqual(self.plait("__complete", "fish", "plot", "nowhere", "--value", "").out, "")
+        key = "optimizer.type="
+        self.assertEqual(self.names("sweep", "t.toml", key + "adamw,ada"), [f"{key}adamw,{name}" for name in ("adafactor", "adagrad", "adam")])
+        self.assertIn(key + "adamw,sgd,lion", self.names("sweep", "t.toml", key + "adamw,sgd,"))
+        self.assertEqual(self.names("sweep", "t.toml", "run.seed=0,42,"), [])
+        self.assertEqual(self.names("sweep", "t.toml", "model.load=a.safetensors,"), [])
+        self.assertEqual(self.names("run", "t.toml", key + "adamw,"), [])  # one value alone
+
     def test_keys(self):
         self.assertEqual(self.names("run", "t.toml", "optimizer.lea"), ["optimizer.learning_rate="])
         self.assertEqual(self.names("run", "t.toml", "opt"), ["optimizer."])
@@ -139,6 +153,8 @@ class Shells(Completion):
         self.assertEqual(self.bash("plait run t.toml optimizer.type="), self.bash("plait run t.toml --set optimizer.type="))
         self.assertEqual(self.bash("plait run t.toml model.load=t."), ["t.toml"])
         self.assertEqual(self.bash("plait run --resume=a"), ["auto"])
+        self.assertEqual(self.bash("plait sweep t.toml optimizer.type=sgd,ada"), [f"sgd,{name}" for name in ("adafactor", "adagrad", "adam", "adamw")])
+        self.assertEqual(self.bash("plait sweep t.toml optimizer.type=sgd,lio"), ["sgd,lion"])
         self.assertEqual(self.bash("plait run t.toml  run.see"), ["run.seed="])  # two blanks
         (self.folder / "sub").mkdir()
         self.assertEqual(self.bash("plait --data su"), ["sub"])
@@ -208,6 +224,7 @@ zle -N answer; bindkey '^I' answer"""
             "plait run t.toml optimizer.type=adamw": ["plait run t.toml optimizer.type=adamw ", "optimizer.type=adamw"],
             "plait run a": [r"plait run a\ b.toml "],
             "plait run t.toml model.load=su": ["plait run t.toml model.load=sub/"],
+            "plait sweep t.toml optimizer.type=sgd,lio": ["plait sweep t.toml optimizer.type=sgd,lion ", "optimizer.type=sgd,lion"],
             "plait --data su": ["plait --data sub/"],
             # The shell quotes brackets; words may be quoted in every way.
             r"plait run a\ b.toml model.layers\[0\].o": [r"plait run a\ b.toml model.layers\[0\].out=", "model.layers[0].out="],
@@ -231,6 +248,7 @@ zle -N answer; bindkey '^I' answer"""
             "plait run t.toml optimizer.lea": key,
             "FOO=1 plait run t.toml optimizer.lea": key,
             "plait run t.toml optimizer.type=adamw": ["optimizer.type=adamw"],
+            "plait sweep t.toml optimizer.type=sgd,lio": ["optimizer.type=sgd,lion"],
             "plait run t": ["t.toml"],
             "plait run a": ["a b.toml"],
             "plait run t.toml model.load=t": ["model.load=t.toml"],

@@ -107,6 +107,12 @@ class Verbs(Case):
         rate = self.expect(0, "bind", "long.toml", "--json").records[0]["values"]["optimizer.learning_rate"]
         self.assertEqual((rate["key"], rate["value"]), ("model.optimizer.learning_rate", 0.01))
 
+    def test_a_table_of_tables_is_found(self):
+        whole = self.expect(0, "keys", "data.NAME.normalize.FIELD").out
+        self.assertIn("normalize = \"auto\" for all inputs", whole)
+        for word in ("normalize", "data.NAME.normalize", "data.train.normalize", "normalize.FIELD", "data.eval.normalize.image"):
+            self.assertEqual(self.expect(0, "keys", word).out, whole, word)
+
     def test_bind_prints_every_declared_key(self):
         self.write("t.toml", TINY + '[tokenizer]\ntype = "bytes"\n')
         found, header = {}, ""

@@ -1,6 +1,7 @@
 // plait completion SHELL: the script of a shell, which asks `plait __complete SHELL WORD...` what may
 // stand in place of the last word.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "bindings/cli/help/declarations.hpp"
 #include "bindings/cli/help/key_words.hpp"
 #include "bindings/cli/new/templates.hpp"
+#include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
 namespace {
@@ -74,6 +76,10 @@ class Line {
   // Tables, their keys and items: words of `plait keys`.
   std::vector<Candidate> declared(const std::string& word);
   std::vector<Candidate> sweep_metrics();
+  // What the runs on the line have written.
+  std::vector<Candidate> values_of_runs() const;
+  // KEY=A,B of a sweep.
+  std::vector<Candidate> more_values(const std::string& word);
   std::vector<Candidate> first_argument(const std::string& word);
 
   const CLI::App& app_;
@@ -157,6 +163,8 @@ std::vector<Candidate> Line::value_of(const CLI::Option& of, const std::string& 
     return all;
   }
   if (of.check_lname("metric") && path() == "sweep") return sweep_metrics();
+  if (of.check_lname("value") || (of.check_lname("sort") && path() == "runs"))
+    return values_of_runs();
   if (of.check_lname("set")) return complete_key(context_.open_engine(), file_, word);
   const std::string whole = of.get_type_name(), type = whole.substr(0, whole.find(':'));
   if (type == "DIR") return {{kAnyFolder, ""}};
@@ -228,6 +236,41 @@ std::vector<Candidate> Line::sweep_metrics() {
   return all;
 }
 
+std::vector<Candidate> Line::values_of_runs() const {
+  constexpr size_t kMost = 16;  // the newest of a folder: others have the same values
+  std::set<std::string> names;
+  for (const std::string& given :
+       arguments_.empty() ? std::vector<std::string>{"runs"} : arguments_) {
+    const std::vector<std::string> paths = find_runs(given);
+    for (size_t i = paths.size() - std::min(paths.size(), kMost); i < paths.size(); ++i) {
+      RunRecord run;
+      run.path = paths[i];
+      read_values(run);
+      for (const auto& [name, value] : run.values) names.insert(name);
+    }
+  }
+  std::vector<Candidate> all;
+  for (const std::string& name : names) all.push_back({name, ""});
+  return all;
+}
+
+// Those that stand there already are not offered again.
+std::vector<Candidate> Line::more_values(const std::string& word) {
+  const size_t equals = word.find('='), comma = word.rfind(',');
+  const std::string key = word.substr(0, equals + 1), given = word.substr(0, comma + 1);
+  if (given.find_first_of("[]{}\"'") != given.npos)
+    return {};  // the comma may be inside of a value
+  const auto values = CLI::detail::split(given.substr(equals + 1), ',');
+  std::vector<Candidate> all;
+  for (const Candidate& one : complete_key(context_.open_engine(), file_, key)) {
+    if (!one.text.starts_with(key)) continue;
+    const std::string value = one.text.substr(key.size());
+    if (std::find(values.begin(), values.end(), value) == values.end())
+      all.push_back({given + value, one.help});
+  }
+  return all;
+}
+
 std::vector<Candidate> Line::first_argument(const std::string& word) {
   const std::string at = path();
   if (at == "import") return formats();
@@ -276,6 +319,10 @@ std::vector<Candidate> Line::candidates(const std::string& word) {
     std::vector<Candidate> all = verbs(*verb_);
     return all.empty() ? first_argument(word) : all;
   }
+  const size_t equals = word.find('=');
+  if (takes_keys() && path() == "sweep" && equals != word.npos &&
+      word.find(',', equals) != word.npos)
+    return more_values(word);
   if (takes_keys()) return complete_key(context_.open_engine(), file_, word);
   if (path() == "plugins") return item_names();
   if (path() == "keys") return declared(word);

@@ -27,9 +27,16 @@ bool is_path(const Json& table, const std::string& word) {
 }
 
 // "early_stop" of "evaluate.early_stop", "groups" of "optimizer.groups[]".
-bool is_last_part(const Json& table, const std::string& word) {
-  const std::string path = table.at("path");
+bool is_last_part(const std::string& path, const std::string& word) {
   return path.ends_with("." + word) || path.ends_with("." + word + "[]");
+}
+
+// "data.train.normalize" and "normalize" of "data.NAME.normalize.FIELD": a table of tables.
+bool is_above_fields(const std::string& path, const std::string& word) {
+  constexpr std::string_view kField = ".FIELD";
+  if (!path.ends_with(kField)) return false;
+  const std::string above = path.substr(0, path.size() - kField.size());
+  return is_path_of(word, above) || is_last_part(above, word);
 }
 
 void show_rows(Terminal& t, const std::string& title, const std::string& help, const Json& keys) {
@@ -75,11 +82,11 @@ bool show_keys_of(Context& context, const Declarations& all, const std::string& 
   const std::string before = word.substr(0, dot == std::string::npos ? 0 : dot),
                     last = word.substr(dot == std::string::npos ? 0 : dot + 1);
   for (const Json& table : all.tables()) {
-    const bool named =
-        is_path(table, word) || is_path_of(word, table.at("path")) || is_last_part(table, word);
-    const bool holds =
-        has_key(table.at("keys"), last) &&
-        (before.empty() || is_path(table, before) || is_path_of(before, table.at("path")));
+    const std::string path = table.at("path");
+    const bool named = is_path(table, word) || is_path_of(word, path) || is_last_part(path, word) ||
+                       is_above_fields(path, word);
+    const bool holds = has_key(table.at("keys"), last) &&
+                       (before.empty() || is_path(table, before) || is_path_of(before, path));
     if (!named && !holds) continue;
     found = true;
     show_table(context, table, named ? "" : last);
