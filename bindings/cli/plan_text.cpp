@@ -120,16 +120,29 @@ void show_parameters(Terminal& t, const Json& plan) {
   t.raw(table.text("  "));
 }
 
-// all: rows of 0 bytes too, and the bytes as numbers.
-void show_memory(Terminal& t, const Json& plan, bool all) {
-  Table table(all ? "lrr" : "lr");
-  const Json memory = plan.value("memory", Json::object());
-  for (const auto& [name, bytes] : memory.items()) {
-    if (!all && bytes == 0) continue;
-    std::vector<std::string> row{name, bytes_text(bytes.get<double>())};
-    if (all) row.push_back(bytes.dump());
-    table.row(std::move(row));
+// "on the device 17.2 KiB: parameters 832 B, ...; on the host 10.5 KiB: dataset 10.5 KiB".
+std::string memory_text(const Json& memory) {
+  std::string device, host;
+  double on_host = 0;
+  bool in_arena = true;  // in the order of the record
+  for (const auto& [name, value] : memory.items()) {
+    const double bytes = value.get<double>();
+    if (name == "arena") in_arena = false;
+    if (bytes == 0 || name == "arena" || name == "total") continue;
+    std::string& to = in_arena ? device : host;
+    to += (to.empty() ? "" : ", ") + name + " " + bytes_text(bytes);
+    if (!in_arena) on_host += bytes;
   }
+  return "on the device " + bytes_text(memory.value("arena", 0.0)) + ": " + device +
+         (host.empty() ? "" : "; on the host " + bytes_text(on_host) + ": " + host);
+}
+
+// all: a row for each kind, those of 0 bytes too, with the bytes as numbers.
+void show_memory(Terminal& t, const Json& plan, bool all) {
+  Table table("lrr");
+  const Json memory = plan.value("memory", Json::object());
+  for (const auto& [name, bytes] : memory.items())
+    table.row({name, bytes_text(bytes.get<double>()), bytes.dump()});
   const double total = memory.value("total", 0.0);
   const auto here = static_cast<double>(machine().memory);
   std::string text = t.bold("memory of this rank: " + bytes_text(total));
@@ -137,9 +150,12 @@ void show_memory(Terminal& t, const Json& plan, bool all) {
     text += t.bold(", more than the " + bytes_text(here) + " of this machine");
   else if (here > 0)
     text += "; this machine has " + bytes_text(here);
-  t.paragraph("\n" + text + "  (arena: on the device; total: with that of the host)");
+  t.paragraph("\n" + text + (all ? "  (arena: on the device; total: with that of the host)" : ""));
   for (const std::string& line : shared_memory_lines(plan)) t.paragraph("  " + line);
-  t.raw(table.fitted("  ", t.columns(), t.utf8()));
+  if (all)
+    t.raw(table.fitted("  ", t.columns(), t.utf8()));
+  else
+    t.paragraph("  " + memory_text(memory));
 }
 
 std::string percent(double share) { return strf("%.1f %%", 100 * share); }
@@ -267,15 +283,22 @@ void show_model_flops(Terminal& t, const Json& plan) {
               (masks ? "; attention without its mask: " + text("_full") : ""));
 }
 
+// Whether a step is more than the programs of its entry point, each once.
+bool has_turns(const Json& launches) {
+  return std::any_of(launches.begin(), launches.end(),
+                     [](const Json& one) { return one.value("micro_batch", 0LL) > 0; });
+}
+
 void show_programs(Terminal& t, const Json& plan, bool kernels) {
   const double sent = plan.value("sent_bytes_per_step", 0.0);
-  t.paragraph("\n" + t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") +
-                            " per step" +
-                            (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
+  t.paragraph((kernels ? "\n" : "") +
+              t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") +
+                     " per step" +
+                     (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
   show_model_flops(t, plan);
-  t.paragraph(
-      "  each step runs: " +
-      launches_text(plan.value("launches", Json::object()).value("step", Json::array()), kernels));
+  const Json launches = plan.value("launches", Json::object()).value("step", Json::array());
+  if (kernels || has_turns(launches))
+    t.paragraph("  each step runs: " + launches_text(launches, kernels));
   if (!kernels) return;
   for (const Json& program : plan.value("programs", Json::array())) {
     t.paragraph("  " + t.bold(program.value("name", "")) + ": " +
@@ -358,7 +381,7 @@ void show_plan(Terminal& t, const Json& plan, PlanDetail detail) {
   show_memory(t, plan, all);
   show_entry_points(t, plan);
   show_programs(t, plan, all);
-  if (!all) t.paragraph("\n-v shows parameters and the kernels of the programs, --ir their ops.");
+  if (!all) t.paragraph("-v shows parameters and the kernels of the programs, --ir their ops.");
 }
 
 // The element type and the dims of each operand and result, op by op.

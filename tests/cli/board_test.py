@@ -66,6 +66,14 @@ class Once(Files):
         self.assertIn("x/a", one)
         self.assertNotIn("+ b", one)
 
+    def test_names_are_whole(self):
+        """They are to be copied."""
+        name = "of-a-long-name/20261127-190827-1ae759"
+        self.made(f"runs/{name}", [2, 1], accuracy=0.5)
+        for out in (self.expect(0, "board").out, self.on_terminal("board", "--once", columns=60)):
+            self.assertRegex(out, f" {name}  done ")
+        self.assertIn("1ae759  done ", self.on_terminal("board", "--once", columns=40))
+
     def average(self, losses):
         """Each counts 2 % less than the one after it, as on the progress bar."""
         weights = [0.98 ** (len(losses) - 1 - i) for i in range(len(losses))]

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -78,6 +79,13 @@ class Listed(Checkpoints):
             self.assertIn(part, text)
         self.assertNotIn("model.linear1.weight", text)
         self.assertEqual(self.expect(0, "checkpoint", "ls", "-v").out.count("model.linear1.weight.m"), 4)
+
+    def test_narrow_terminals(self):
+        self.train("r", steps=1)
+        for words in (["r"], ["r", "-v"], ["r/ckpt/step-0000000001"]):
+            text = re.sub("\033\\[[0-9]*m", "", self.on_terminal("checkpoint", "ls", *words, columns=40))
+            self.assertLessEqual(max(map(len, text.splitlines())), 40, text)
+            self.assertIn("\n  step-0000000001\n    saved 20", text)
 
     def test_one_and_its_tensors(self):
         self.train("r", *GRID)

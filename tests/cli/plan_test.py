@@ -61,7 +61,7 @@ class Plan(Case):
         self.assertNotIn("matmul", text)
 
     def test_memory_that_is_not_there(self):
-        self.assertRegex(self.expect(0, "plan", "t.toml").out, r"\nmemory of this rank: \S+ KiB; this machine has \S+ [GT]iB ")
+        self.assertRegex(self.expect(0, "plan", "t.toml").out, r"\nmemory of this rank: \S+ KiB; this machine has \S+ [GT]iB\n  on the device \S+ KiB: parameters 832 B, gradients .*; on the host .* KiB: dataset .* KiB, prefetch .* KiB\n")
         self.write("t.toml", TINY.replace("out = 16", "out = 1000000000000"))
         self.assertRegex(self.expect(0, "plan", "t.toml").out, r"\nmemory of this rank: \S+ [TP]iB, more than the \S+ [GT]iB of this machine")
 
@@ -353,6 +353,9 @@ length = 8
         self.assertIn(f">idle {idle} %<", svg)
         self.expect(0, "plan", "t.toml", *TWO, "--picture", "other.svg", "--rank", "1", "--json")
         self.assertEqual((self.folder / "other.svg").read_text(), svg)
+
+    def test_a_small_model_takes_one_screen(self):
+        self.assertLess(len(self.on_terminal("plan", "t.toml", columns=80).splitlines()), 24)
 
     def test_it_fits_a_narrow_terminal(self):
         for words in ((), TWO):

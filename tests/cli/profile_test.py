@@ -61,6 +61,14 @@ class Profile(Case):
             self.assertIn(f"\n{title}", out)
         self.assertIn("model.linear1", self.expect(0, "profile", "t.toml", "--steps", 1, "--top", 0).out)
 
+    def test_narrow_terminals(self):
+        for columns in (40, 80):
+            text = re.sub("\033\\[[0-9]*m", "", self.on_terminal("profile", "t.toml", "--steps", 1, "run.threads=1", columns=columns))
+            self.assertLessEqual(max(map(len, text.splitlines())), columns, text)
+            self.assertIn("1 step on cpu (1 thread): ", text)
+            self.assertRegex(text, r"\n  model\.linear1: matmul\w*( \(backward\))?\n    kernel \S+, shape ")
+        self.assertRegex(self.on_terminal("profile", "t.toml", "--steps", 1, columns=40), r"by op\S*\n  \w+\n    calls \d+, ms ")
+
     def test_blocks(self):
         """Copies of a block are one row, unless each is asked for."""
         self.write("b.toml", TINY.replace('{type = "relu"}', '{type = "block", name = "h", repeat = 3, layers = '

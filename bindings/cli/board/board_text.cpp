@@ -123,9 +123,19 @@ std::string curve_mark(const BoardScreen& screen, const BoardRow& row, const Boa
   return chart_mark(static_cast<size_t>(row.curve), options, screen.curves.size() > 1);
 }
 
+std::vector<FittedColumn> fitted_columns(const BoardScreen& screen, const BoardLook& look) {
+  const int room = look.columns - kMarks;
+  std::vector<FittedColumn> columns = table_columns(screen), whole = columns;
+  fit_columns(columns, room, look.utf8);
+  if (!look.whole_names) return columns;
+  fit_columns(whole, room, look.utf8, Names::kWhole);
+  const bool tells = std::any_of(whole.begin(), whole.end(),
+                                 [](const FittedColumn& c) { return c.head == "state"; });
+  return tells ? whole : columns;
+}
+
 std::vector<std::string> table_lines(const BoardScreen& screen, const BoardLook& look) {
-  std::vector<FittedColumn> columns = table_columns(screen);
-  fit_columns(columns, look.columns - kMarks, look.utf8);
+  const std::vector<FittedColumn> columns = fitted_columns(screen, look);
   std::string head = std::string(kMarks - kGap, ' ');
   for (const FittedColumn& c : columns)
     head += std::string(kGap, ' ') + padded(c.head, c.width, look.utf8, c.right);

@@ -31,6 +31,7 @@ struct BoardScreen {
 struct BoardLook {
   int columns = 80, rows = 24;
   bool utf8 = true, color = false;
+  bool whole_names = false;  // to be copied, where they leave room for the state
 };
 
 // How many of n runs a screen has room for, beside the curves.

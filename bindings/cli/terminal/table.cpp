@@ -16,6 +16,16 @@ size_t width(const std::string& text) {
 
 }  // namespace
 
+int widest_line(const std::string& text) {
+  size_t widest = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    widest = std::max(widest, width(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return static_cast<int>(widest);
+}
+
 std::string Table::text(const std::string& indent) const {
   std::vector<size_t> widths(alignment_.size(), 0);
   for (const auto& row : rows_)
@@ -36,13 +46,7 @@ std::string Table::text(const std::string& indent) const {
 std::string Table::fitted(const std::string& indent, int columns, bool utf8) const {
   std::string all = text(indent);
   if (columns <= 0 || rows_.size() < 2) return all;
-  size_t widest = 0;
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = all.find('\n', begin);
-    widest = std::max(widest, width(all.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  if (widest <= static_cast<size_t>(columns)) return all;
+  if (widest_line(all) <= columns) return all;
   all.clear();
   for (size_t r = 1; r < rows_.size(); ++r) {
     std::string rest;

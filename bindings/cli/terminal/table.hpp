@@ -24,4 +24,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// In characters.
+int widest_line(const std::string& text);
+
 }  // namespace plait::cli

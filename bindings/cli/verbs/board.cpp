@@ -53,6 +53,7 @@ int print_board(Context& context, const BoardArguments& arguments, Board& board)
   BoardLook look;
   look.utf8 = t.utf8();
   look.color = t.colored();
+  look.whole_names = true;
   if (const int columns = t.columns(); columns > 0) look.columns = columns;
   size_t rows = std::min(all, most_runs(arguments));
   if (t.rows() > 0 && !arguments.limit && t.human()) {

@@ -110,7 +110,7 @@ void show_folder(Terminal& t, const Folder& folder) {
     table.row(std::move(row));
   }
   t.line(t.bold(plain(folder.path)));
-  t.raw(table.text("  "));
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
 }
 
 std::string shape_text(const Json& shape) {
@@ -138,7 +138,7 @@ void show_tensors(Terminal& t, const Json& described) {
                shape_text(tensor.at("shape")), std::to_string(tensor.at("bytes").get<uint64_t>()),
                files_text(tensor.at("slices"))});
   }
-  t.raw(table.text("  "));
+  t.raw(table.fitted("  ", t.columns(), t.utf8()));
   t.line(strf("  %zu tensors, %s", described.at("tensors").size(),
               bytes_text(static_cast<double>(bytes)).c_str()));
 }

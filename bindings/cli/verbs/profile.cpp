@@ -130,23 +130,36 @@ void show_rows(Terminal& t, const std::string& title, const std::vector<std::str
                const std::vector<Row>& rows, size_t top, const Json& profile) {
   const size_t shown = top == 0 ? rows.size() : std::min(top, rows.size());
   Table table("rrrrrrrr" + std::string(names.size(), 'l'));
-  std::vector<std::string> head = kFigures;
-  head.insert(head.end(), names.begin(), names.end());
-  table.row(head);
+  // Where that is too wide each row begins with what it is about.
+  Table folded("l" + std::string(names.size() + kFigures.size(), 'l'));
+  const auto add = [&](const std::string& label, const std::vector<std::string>& numbers,
+                       const std::vector<std::string>& texts) {
+    std::vector<std::string> wide = numbers, narrow{label};
+    wide.insert(wide.end(), texts.begin(), texts.end());
+    narrow.insert(narrow.end(), texts.begin() + (texts.size() > 1 ? 2 : 1), texts.end());
+    narrow.insert(narrow.end(), numbers.begin(), numbers.end());
+    table.row(wide);
+    folded.row(narrow);
+  };
+  add("", kFigures, names);
   for (size_t i = 0; i < shown; ++i) {
     const Row& row = rows[i];
-    std::vector<std::string> cells = figures(row, profile);
+    std::vector<std::string> texts;
     for (const std::string& name : names)
-      cells.push_back(name == "layer"    ? row.layer
+      texts.push_back(name == "layer"    ? row.layer
                       : name == "op"     ? row.op
                       : name == "kernel" ? row.kernel
                                          : row.shape);
-    table.row(cells);
+    const bool both = texts.size() > 1 && !row.layer.empty();
+    add(both ? row.layer + ": " + row.op : row.op, figures(row, profile), texts);
   }
-  t.line(
+  t.paragraph(
       "\n" + t.bold(title) +
       (shown < rows.size() ? strf("  (%zu of %zu; --top 0 shows all)", shown, rows.size()) : ""));
-  t.raw(table.text("  "));
+  const std::string wide = table.text("  ");
+  const int columns = t.columns();
+  t.raw(columns == 0 || widest_line(wide) <= columns ? wide
+                                                     : folded.fitted("  ", columns, t.utf8()));
 }
 
 std::vector<Row> rows_of(const Json& profile, bool each) {
@@ -186,17 +199,17 @@ void show(Terminal& t, const Json& profile, const ProfileArguments& arguments) {
                peak = profile.value("peak_flops_per_s", 0.0);
   const std::string what =
       arguments.evaluate ? (runs == 1 ? "batch" : "batches") : (runs == 1 ? "step" : "steps");
-  t.line(t.bold(strf("%.0f ", runs) + what) + (arguments.evaluate ? " of an evaluation" : "") +
-         strf(" on %s (%lld threads)%s: ", profile.value("device", "").c_str(),
-              profile.value("threads", 0LL),
-              profile.value("ranks", 1) > 1 ? ", rank 0 of several" : "") +
-         seconds_text(seconds / runs) + (runs == 1 ? ", " : " each, ") +
-         share_text(seconds > 0 ? kernels / seconds : 0) + " in kernels, " +
-         share_text(seconds > 0 ? 1 - kernels / seconds : 0) + " outside");
-  t.line("launched " + profile.value("launches", "") +
-         (peak > 0 ? "; peak " + scaled(peak, "FLOP/s") + " (run.peak_tflops, or the device's)"
-                   : "; the device's peak is not known: run.peak_tflops tells it") +
-         (runs == 1 ? "" : "; figures are the mean of one"));
+  t.paragraph(t.bold(strf("%.0f ", runs) + what) + (arguments.evaluate ? " of an evaluation" : "") +
+              strf(" on %s (%s)%s: ", profile.value("device", "").c_str(),
+                   counted(profile.value("threads", 0LL), "thread").c_str(),
+                   profile.value("ranks", 1) > 1 ? ", rank 0 of several" : "") +
+              seconds_text(seconds / runs) + (runs == 1 ? ", " : " each, ") +
+              share_text(seconds > 0 ? kernels / seconds : 0) + " in kernels, " +
+              share_text(seconds > 0 ? 1 - kernels / seconds : 0) + " outside");
+  t.paragraph("launched " + profile.value("launches", "") +
+              (peak > 0 ? "; peak " + scaled(peak, "FLOP/s") + " (run.peak_tflops, or the device's)"
+                        : "; the device's peak is not known: run.peak_tflops tells it") +
+              (runs == 1 ? "" : "; figures are the mean of one"));
   show_rows(t, "ops", {"layer", "op", "kernel", "shape"}, rows_of(profile, arguments.each),
             arguments.top, profile);
   show_rows(t, "by op", {"op"}, groups_of(profile, "by_op", "op", true), 0, profile);
