@@ -151,9 +151,18 @@ Values experiment_of(FileSystem& files, const Checkpoint& c) {
   return all;
 }
 
+// "losses[0].weight" of "loss.weight", which an experiment with one loss may write.
+std::string of_list(const std::string& key) {
+  constexpr std::string_view kOne = "loss.", kFirst = "losses[0].";
+  const size_t at = key.starts_with(kOne) ? 0 : key.find("." + std::string(kOne));
+  if (at == key.npos) return key;
+  return std::string(key).replace(at + (at > 0), kOne.size(), kFirst);
+}
+
 bool tells_the_same(const ChangedValue& longer, const ChangedValue& change) {
+  const std::string key = of_list(change.key);
   return longer.a == change.a && longer.b == change.b &&
-         (longer.key == change.key || longer.key.ends_with("." + change.key));
+         (longer.key == key || longer.key.ends_with("." + key));
 }
 
 }  // namespace

@@ -87,11 +87,11 @@ generate::Sampling sampling_of(const plait_generator& g, const plait_sampling* g
           s.seed};
 }
 
-const tokenizer::Tokenizer& tokenizer_of(const plait_generator& g, const char* member) {
+const tokenizer::Tokenizer& tokenizer_of(const plait_generator& g, const char* what) {
   if (const tokenizer::Tokenizer* t = g.generator->tokenizer()) return *t;
-  fail_invalid(std::string("[capi] plait_prompt.") + member +
-               " needs a tokenizer; give plait_generator_options.tokenizer (plait generate "
-               "--tokenizer), or [tokenizer] in the experiment");
+  fail_invalid(std::string("[generate] ") + what +
+               " needs a tokenizer: [tokenizer] in the experiment, plait generate --tokenizer, or "
+               "the host's option `tokenizer` of the generator");
 }
 
 // The template of a conversation; nullptr: the prompt is none.
@@ -100,8 +100,8 @@ const char* template_of(const plait_generator& g, const plait_prompt& p) {
   if (p.chat_template) return p.chat_template;
   if (g.config.chat_template.empty())
     fail_invalid(
-        "[capi] plait_prompt.messages need a chat template; set plait_prompt.chat_template (plait "
-        "generate --template NAME), or generate.chat_template in the experiment");
+        "[generate] a conversation needs a chat template: generate.chat_template in the "
+        "experiment, plait generate --template NAME, or the host's `chat_template` of the prompt");
   return g.config.chat_template.c_str();
 }
 
@@ -119,14 +119,15 @@ std::vector<int32_t> ids_of(const plait_generator& g, const plait_prompt& p) {
   };
   kit::InvalidBytes invalid;
   if (format) {
-    append(chat_ids(tokenizer_of(g, "messages"), format, p.messages, p.n_messages,
+    append(chat_ids(tokenizer_of(g, "a conversation"), format, p.messages, p.n_messages,
                     PLAIT_CHAT_GENERATE, invalid));
   } else if (p.text) {
     const std::string_view text =
         p.size == PLAIT_NTS ? std::string_view(p.text) : std::string_view(p.text, p.size);
-    append(tokenizer_of(g, "text").encode(
-        text, (p.plain ? PLAIT_ENCODE_PLAIN : 0) | (p.unwrapped ? 0 : PLAIT_ENCODE_WRAP), false,
-        invalid));
+    append(tokenizer_of(g, "a prompt of text")
+               .encode(text,
+                       (p.plain ? PLAIT_ENCODE_PLAIN : 0) | (p.unwrapped ? 0 : PLAIT_ENCODE_WRAP),
+                       false, invalid));
   }
   return ids;
 }
@@ -137,7 +138,7 @@ int32_t adapter_of(const plait_generator& g, const char* name) {
   const config::ModelConfig& model = *g.model;
   const std::vector<std::string> names = config::adapter_names(model);
   if (model.adapter_field.empty())
-    fail_config(std::string("[generate] plait_prompt.adapter is '") + printable(name) +
+    fail_config(std::string("[generate] the adapter of the prompt is '") + printable(name) +
                 "', and every " + "sequence takes all adapters of '" + model.name + "'" +
                 (names.empty() ? ", which has none" : ": " + join(names)) + "; set " + model.path +
                 ".adapter_field in the experiment, so that each takes one");

@@ -149,12 +149,28 @@ bool is_safe_name(std::string_view name) {
 RunDir::RunDir(FileSystem& files, std::string path, std::string id)
     : files_(&files), path_(std::move(path)), id_(std::move(id)) {}
 
+namespace {
+
+// The folder in which a run directory is made, or the directory itself.
+void make_place(FileSystem& files, const std::string& path) {
+  try {
+    files.make_folders(path);
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_IO && e.code() != PLAIT_ERR_NOT_FOUND) throw;
+    fail(PLAIT_ERR_IO, e.text() +
+                           "; name a folder for the run's files that can be written, with "
+                           "--run-dir or run.out");
+  }
+}
+
+}  // namespace
+
 RunDir RunDir::create(FileSystem& files, const std::string& out, const std::string& name,
                       std::string_view resolved_toml, const std::vector<std::string>& overrides,
                       const RunEnvironment& environment) {
   check_name(name);
   const std::string parent = join_path(out, name);
-  files.make_folders(parent);
+  make_place(files, parent);
   std::string stamp, path;
   // Two runs may start in the same second; only one of them can create the folder.
   for (int attempt = 0;; ++attempt) {
@@ -175,7 +191,7 @@ RunDir RunDir::create(FileSystem& files, const std::string& out, const std::stri
 void RunDir::prepare(FileSystem& files, const std::string& path) {
   if (files.exists(path) && !files.is_folder(path))
     fail_invalid("[run] " + path + " is not a folder; name another one for the run's files");
-  files.make_folders(path);
+  make_place(files, path);
   const bool locked = RunLock::is_in(files, path);
   for (const std::string& name : files.list(path))
     if (!is_of_unfinished(files, path, name, locked))

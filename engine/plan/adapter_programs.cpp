@@ -182,7 +182,7 @@ std::string one_by_one(const Plan& plan) {
     if (!model.adapter_field.empty())
       return "each sample of '" + model.name + "' takes an adapter of its own (" + model.path +
              ".adapter_field), so that no weights compute what all of them do; merge one of them: "
-             "plait_session_merge_adapter(), or plait merge --adapter NAME";
+             "plait merge --adapter NAME, or a host's merge of one adapter";
   return {};
 }
 

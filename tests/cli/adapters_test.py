@@ -119,6 +119,7 @@ class Adapters(RankCase):
         self.by_sample()
         loss = lambda *words: self.expect(0, "eval", *words, "--json").records[-1]
         own = '{type = "synthetic", samples = 100, shape = [8], classes = 3, first = 100}'
+        self.fails(2, ("merge", "run", "--to", "all"), "merge one of them: plait merge --adapter NAME")
         self.expect(0, "merge", "run", "--adapter", "code", "--to", "code")
         # Data with the field, and data that lack it.
         for data in ((), (f"data.eval={own}",)):

@@ -206,10 +206,11 @@ class Compared(Checkpoints):
         self.train("one")
         shutil.copytree(self.folder / "one", self.folder / "two")
         self.expect(0, "checkpoint", "convert", "one", "out")
-        self.train("three", "run.seed=43")
+        self.train("three", "run.seed=43", "loss.label_smoothing=0.1")
         self.assertTrue(self.diff(0, "two", "out")["equal"])
         seeds = self.diff(1, "one", "three")
         self.assertIn({"key": "run.seed", "a": "42", "b": "43"}, seeds["settings"])
+        self.assertEqual([c["key"] for c in seeds["settings"] if "smoothing" in c["key"]], ["loss.label_smoothing"])
 
     def test_failures_are_no_differences(self):
         self.train("one", steps=2)

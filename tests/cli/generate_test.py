@@ -99,7 +99,7 @@ class Generate(Case):
         self.fails(2, ("generate", "by_sample.toml", *words, "--adapter", "prose"),
                    "has no adapter 'prose'; there are: poems, code")
         self.fails(2, ("generate", "all.toml", *words, "--adapter", "code"),
-                   "every sequence takes all adapters of 'model': poems, code; "
+                   "[generate] the adapter of the prompt is 'code', and every sequence takes all adapters of 'model': poems, code; "
                    "set model.adapter_field")
         self.write("prompts", '{"prompt": "abc", "adapter": "poems"}\n'
                               '{"prompt": "abc", "adapter": "x"}\n')
@@ -183,6 +183,7 @@ learning_rate = 0.01
         said = self.expect(0, "generate", "chars.toml", "--checkpoint", "here", "--prompt", "to be", "--temperature", "0", "--max-tokens", "12",
                            "--data", ".").out
         self.assertEqual(said.strip(), "to be or not to be"[:17])
+        self.fails(2, ["generate", "chars.toml", "--checkpoint", "here", "--prompt", "to be?", "--data", "."], "[tokenizer.chars] the character '?'")
         self.assertEqual(self.expect(0, "generate", "chars.toml", "--checkpoint", "here", "--prompt", "to be", "--temperature", "0", "--stop", "not",
                                      "--data", ".").out.rstrip("\n"), "to be or ")
         (self.folder / "runs").mkdir()
@@ -205,7 +206,7 @@ learning_rate = 0.01
             (["--ids", "1"], ["model.layers[1].causal=false"], "'model.h0' is not causal"),
             (["--prompt", "a", "--tokenizer", "bytes", "--option", "path=x"], [], "path"),
             (["--chat", "--prompt", "a"], [], "--prompt excludes --chat"),
-            (["--chat", "--tokenizer", "bytes"], [], "give --template NAME"),
+            (["--chat", "--tokenizer", "bytes"], [], "give --template NAME, or set generate.chat_template; there are: chatml, llama2, "),
             (["--prompt", "a", "--system", "b"], [], "--system requires --chat"),
             (["--ids", "1"], ['generate.input="words"', 'model.layers[0].from=["tokens"]'], "tokens"),
         ]

@@ -139,7 +139,7 @@ class Runs(Case):
         self.assertEqual((self.folder / "r/overrides.txt").read_text(), "run.steps=50\n")
         self.assertFalse((self.folder / "r/run-2.toml").exists())
         self.expect(0, "eval", "r", "--checkpoint", "r")
-        self.fails(1, ["run", "t.toml", "--run-dir", "r/ckpt/step-0000000050"], "neither empty nor a run directory")
+        self.fails(2, ["run", "t.toml", "--run-dir", "r/ckpt/step-0000000050"], "neither empty nor a run directory")
 
     def test_stream(self):
         """plait run --json tells of evaluations and checkpoints when they are made; each record names its schema."""

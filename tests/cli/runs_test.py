@@ -329,6 +329,7 @@ class Spoiled(Case):
         outcome = self.plait("run", "t.toml", "--run-dir", "file/r")
         self.assertEqual(outcome.code, 3)
         self.assertIn("file", outcome.err)
+        self.assertIn("name a folder for the run's files that can be written, with --run-dir or run.out", outcome.err)
 
 
 if __name__ == "__main__":

@@ -199,6 +199,8 @@ class Job(Submit):
             return self.fails(code, ["submit", *words], *texts, env=env)
         fails(3, ["t.toml"], "there is no sbatch on the PATH", "--print", env={"PATH": "/nowhere"})
         fails(1, ["t.toml", "--run-dir", "r"], "sbatch did not take the job (exit code 1)", "r.sbatch", "invalid partition", env={"REFUSES": "invalid partition"})
+        away = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+        fails(3, ["t.toml", "--run-dir", "r"], "sbatch does not reach Slurm; the script stays in r.sbatch: ", "Unable to contact", env={"REFUSES": away})
         fails(1, ["t.toml"], "sbatch did not take the job (exit code 0)", env={"SAYS": "what?"})
         fails(2, ["t.toml", "optimizer.learning_rat=1"], "did you mean")
         fails(2, ["t.toml", "topology.data=3"], "cannot be shared by 3 replicas")

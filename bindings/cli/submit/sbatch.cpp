@@ -55,6 +55,18 @@ void check_sbatch(const std::string& instead) {
         "[submit] there is no sbatch on the PATH, so no Slurm on this machine; " + instead);
 }
 
+namespace {
+
+// Whether sbatch says that it has not reached Slurm, in the words of Slurm 20 to 25.
+bool is_unreachable(const std::string& why) {
+  for (const char* said : {"contact slurm controller", "establish a configuration source",
+                           "failed to fetch config", "Zero Bytes were transmitted or received"})
+    if (why.find(said) != why.npos) return true;
+  return false;
+}
+
+}  // namespace
+
 SubmittedJob sbatch(const std::string& script) {
   const Fd out = memory(), err = memory();
   posix_spawn_file_actions_t actions;
@@ -72,6 +84,9 @@ SubmittedJob sbatch(const std::string& script) {
     if (errno != EINTR) throw cannot("wait for sbatch", errno);
   // "12" or "12;cluster".
   const std::string said = text_in(out), why = text_in(err);
+  if (is_unreachable(why))
+    throw CliError(kEnvironment, "[submit] sbatch does not reach Slurm; the script stays in " +
+                                     script + ": run sbatch where squeue lists jobs\n" + why);
   const std::string id = said.substr(0, said.find(';'));
   const bool number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || !number)

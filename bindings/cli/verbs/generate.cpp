@@ -24,6 +24,8 @@
 #include "bindings/cli/data/tokenizer_argument.hpp"
 #include "bindings/cli/generate/conversation.hpp"
 #include "bindings/cli/generate/placeholders.hpp"
+#include "bindings/cli/help/declarations.hpp"
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/item_toml.hpp"
 #include "bindings/cli/one_rank.hpp"
@@ -296,6 +298,7 @@ void Generation::tell_placeholders() const {
 }
 
 int Generation::generate(const Session& session, Generator& generator) {
+  context_.failed = kUsage;  // characters or ids that the model does not have
   for (const TextPrompt& p : prompts_) {
     generator.add(std::string_view(p.text), behind_placeholders(p.adapter));
     sequences_.push_back({p.text, "", {}});
@@ -306,6 +309,7 @@ int Generation::generate(const Session& session, Generator& generator) {
     generator.add(std::span<const int32_t>(front_), prompt);
     sequences_.push_back({arguments_.ids[i], "", {}});
   }
+  context_.failed = kFailed;
   streams_ = sequences_.size() == 1 && terminal_.human();
   if (streams_)
     terminal_.raw(arguments_.ids.empty() ? terminal_.bold(sequences_[0].prompt)
@@ -481,6 +485,19 @@ void Generation::load(Session& session, const Json& values) const {
                  "checkpoint or a run directory, or set model.load");
 }
 
+// Those that fine_tune makes samples with: "; there are: chatml, ...".
+std::string chat_templates(const Engine& engine) {
+  const Declarations declarations(engine);
+  const Json& set = declarations.item("plait.dataset/1", "fine_tune");
+  std::vector<std::string> names;
+  if (!set.is_null())
+    for (const Json& option : set.at("options"))
+      if (option.at("name") == "template")
+        names = option.at("choices").get<std::vector<std::string>>();
+  std::erase(names, "none");
+  return names.empty() ? "" : "; there are: " + joined(names, ", ");
+}
+
 int Generation::run() {
   read_arguments();
   Engine engine = context_.open_engine();
@@ -499,7 +516,8 @@ int Generation::run() {
   if (arguments_.chat && planned.at("generate.chat_template").at("value") == "")
     throw CliError(kUsage,
                    "[generate] --chat needs to know how the model has learned to see "
-                   "conversations; give --template NAME, or set generate.chat_template");
+                   "conversations; give --template NAME, or set generate.chat_template" +
+                       chat_templates(engine));
   check_tokenizer(planned);
   const Plan plan(experiment);
   SessionSettings settings;

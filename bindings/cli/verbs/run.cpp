@@ -43,6 +43,7 @@ class Run {
  private:
   int train(const Plan& plan);
   SessionSettings settings();
+  Session open(const Plan& plan);
   void announce(const Json& plan, const Json& session);
   void tell_more(double opened);  // seconds
   void on_step(const plait_step_result& r);
@@ -74,6 +75,18 @@ uint32_t resume_mode(const std::string& word) {
                                                  {"auto", PLAIT_RESUME_AUTO},
                                                  {"must", PLAIT_RESUME_MUST}};
   return modes.at(word);
+}
+
+Session Run::open(const Plan& plan) {
+  try {
+    return context_.open_session(plan, settings());
+  } catch (const HostError& e) {
+    // The same code says that a run is in use, which is no mistake of the command line's.
+    if (e.code() == PLAIT_ERR_STATE &&
+        std::string_view(e.what()).find("neither empty nor a run directory") != std::string::npos)
+      context_.failed = kUsage;
+    throw;
+  }
 }
 
 SessionSettings Run::settings() {
@@ -325,7 +338,7 @@ int Run::train(const Plan& plan) {
   const Clock::time_point before = Clock::now();
   Waiting waiting(terminal_, "opening: memory, initial values, weights, data",
                   values_.at("run.progress").value("value", true));
-  Session session = context_.open_session(plan, settings());
+  Session session = open(plan);
   waiting.end();
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   report_connected();

@@ -457,7 +457,7 @@ TEST_CASE("what a host gets wrong is named") {
   p.text = "Once";
   p.size = PLAIT_NTS;
   contains(refused(stories(kOnly), [&](const Run& run) { Generator(run).add(p); }),
-           "plait_prompt.text needs a tokenizer");
+           "a prompt of text needs a tokenizer");
   std::vector<int32_t> every(512);
   for (size_t i = 0; i < every.size(); ++i) every[i] = static_cast<int32_t>(i);
   p = greedy();

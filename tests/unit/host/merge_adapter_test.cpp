@@ -165,7 +165,7 @@ TEST_CASE("where samples choose, all of them take the one that is merged") {
   }
   const auto all = host::failure_of([&] { host::check(plait_session_merge(run.session(), 0)); });
   CHECK(all.code == PLAIT_ERR_CONFIG);
-  says(all.text, "merge one of them: plait_session_merge_adapter()");
+  says(all.text, "merge one of them: plait merge --adapter NAME");
   merge(run, "poems", PLAIT_MERGE_FINAL);
   run.losses(2);
 }
