@@ -31,9 +31,24 @@ void record(const std::string& run_dir, const Json& restart) {
       << restart.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
+// The newest complete one, "" without any. A rank that was killed may have had no time to name it in
+// status.json.
+std::string newest_checkpoint(const std::string& run_dir) {
+  namespace fs = std::filesystem;
+  std::string newest;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run_dir + "/ckpt", ignored)) {
+    const std::string path = entry.path().string();
+    if (entry.path().filename().string().starts_with("step-") && path > newest &&
+        fs::exists(path + "/MANIFEST.json", ignored))
+      newest = path;
+  }
+  return newest;
+}
+
 std::string from_text(const std::string& run_dir) {
   if (run_dir.empty()) return "from the beginning: there is no run directory yet";
-  const std::string checkpoint = read_run(run_dir).checkpoint;
+  const std::string checkpoint = newest_checkpoint(run_dir);
   return checkpoint.empty() ? "from the beginning: there is no checkpoint yet"
                             : "from " + checkpoint;
 }
@@ -70,7 +85,7 @@ class HeldSignals {
 // saved is there.
 JobOutcome stopped(const std::string& run_dir, JobOutcome outcome, Terminal& terminal) {
   if (!run_dir.empty()) note_state(run_dir, "interrupted");
-  const std::string checkpoint = run_dir.empty() ? "" : read_run(run_dir).checkpoint;
+  const std::string checkpoint = run_dir.empty() ? "" : newest_checkpoint(run_dir);
   if (checkpoint.empty()) return outcome;
   const std::string command =
       "plait run " + path_word(run_dir) + " --run-dir " + path_word(run_dir) + " --resume must";
