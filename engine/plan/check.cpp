@@ -515,9 +515,9 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
             " empty samples; use batch.global = " + std::to_string(samples) + " or less");
 }
 
-void warn_many_threads(const config::Experiment& e, Log* log) {
+void warn_many_threads(const config::Experiment& e, int64_t used, Log* log) {
   const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
-  if (!log || cores < 1 || e.run.threads <= cores) return;
+  if (!log || cores < 1 || std::min<int64_t>(e.run.threads, used) <= cores) return;
   log->warn(origin_of(e, "run.threads").text() + ": run.threads is " +
             std::to_string(e.run.threads) + ", and this machine has " + std::to_string(cores) +
             " cores: threads that share a core wait for each other in every op; use " +

@@ -54,8 +54,8 @@ void tell_replicated(const Plan& plan, Log* log);
 void warn_ignored(const config::Experiment& experiment, bool trains, Log* log);
 // And of a batch that has more samples than there are; `samples`: of [data.train].
 void warn_large_batch(const config::Experiment& experiment, int64_t samples, Log* log);
-// And of more threads than this machine has cores.
-void warn_many_threads(const config::Experiment& experiment, Log* log);
+// And of more threads than this machine has cores; used: by the device.
+void warn_many_threads(const config::Experiment& experiment, int64_t used, Log* log);
 // And of samples of training, or generated sequences, longer than model.context_length.
 void warn_long_samples(const Plan& plan, Log* log);
 

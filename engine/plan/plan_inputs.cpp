@@ -118,7 +118,7 @@ void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems
          strf("[plugin %s] device '%s' says it has %u threads, expected 1 to %u; tell its author",
               plan.registry->plugin_of(&item).c_str(), plan.device.c_str(), threads, kMost));
   plan.threads = threads;
-  if (context.rank == 0) warn_many_threads(plan.experiment, context.log);
+  if (context.rank == 0) warn_many_threads(plan.experiment, threads, context.log);
 }
 
 void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {

@@ -59,12 +59,13 @@ int64_t classes_of(const plan::Dataset& d, uint32_t field) {
   return most;
 }
 
-// Classes of a dataset as an entry point reads them.
+// Classes of a dataset as an entry point reads them. A part of other samples may have fewer than
+// it names.
 void check_classes(const plan::Plan& plan, const char* entry_point, const plan::Dataset& d,
                    config::Problems& problems) {
   const plan::EntryPoint* e = plan.find_entry_point(entry_point);
-  if (!e) return;
   const config::DatasetConfig& config = *plan.experiment.dataset(d.name());
+  if (!e || config.limit > 0 || d.text_of(0, PLAIT_TEXT_PART, 0)) return;
   for (const plan::Field& f : e->feed.fields)
     for (uint32_t i = 0; i < d.info().n_fields; ++i) {
       if (f.name != d.info().fields[i].name || f.index_ranges.empty()) continue;
@@ -89,7 +90,8 @@ void check_run(const plan::Plan& plan, FileSystem& files, config::Problems& prob
   for (const auto& d : plan.datasets) {
     const config::DatasetConfig& config = *plan.experiment.dataset(d->name());
     const bool trains = d->name() == "train";
-    check_classes(plan, trains ? plan::kTrainStep : plan::kEvaluate, *d, problems);
+    if (trains || d->name() == "eval")
+      check_classes(plan, trains ? plan::kTrainStep : plan::kEvaluate, *d, problems);
     // Of fields that the experiment tells, a host feeds the samples.
     if (trains && plan::fields_given(config).empty())
       add_error(problems, config.origin, config.path,

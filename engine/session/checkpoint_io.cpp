@@ -471,7 +471,7 @@ void CheckpointIo::take(const checkpoint::Checkpoint& c, bool position) {
   write_blocks(loaded);
   c_.normalizer.take(std::move(normalization));
   c_.executor.sync();
-  c_.state.updates = extra.updates;
+  c_.state.updates = c_.state.updates_taken = extra.updates;
   c_.state.updates_before = position ? extra.updates_before : extra.updates;
   c_.state.adapter_updates = extra.adapter_updates;
   if (!extra.loss_scale.empty())

@@ -29,6 +29,7 @@ struct TrainingState {
   int64_t updates = 0;  // number of steps that were applied, and updates_before
   // Updates that the optimizer's states have seen before step 0 (run.from without the position).
   int64_t updates_before = 0;
+  int64_t updates_taken = 0;  // of the checkpoint that was read last, also by run.from
   // The same of adapters that samples choose, of those steps that had a sample: as in Plan::step
   // behind the first.
   std::vector<int64_t> adapter_updates = {};

@@ -26,7 +26,7 @@ Trainer::Trainer(SessionParts& parts)
       saved_at_(c_.state.resumed_from.empty() ? -1 : c_.state.step),  // already saved
       first_seconds_(p_.steps.training_seconds()),
       checkpoint_(c_.state.resumed_from),
-      updates_saved_(c_.state.resumed_from.empty() ? 0 : c_.state.updates),
+      updates_saved_(c_.state.updates_taken),
       // Without `every` no memory is planned for a copy.
       copies_(experiment_.checkpoint.background && experiment_.checkpoint.every > 0),
       stragglers_(c_.plan),
@@ -460,12 +460,23 @@ auto Trainer::keeps_parameters(Call&& call) -> decltype(call()) {
     const bool of_samples =
         e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_NOT_FOUND;
     parameters_whole_ = of_samples && c_.ranks.is_single();
-    if (!of_samples || parameters_whole_ || c_.state.updates == updates_saved_) throw;
+    if (!of_samples || parameters_whole_ || !c_.keeps_files || c_.state.updates == updates_saved_)
+      throw;
     throw Error(e.code(),
                 e.text() +
                     "; the updates behind the last checkpoint are lost, for other ranks were "
-                    "within the step: checkpoint.every or checkpoint.minutes saves in between",
+                    "within the same call: checkpoint.every or checkpoint.minutes saves in between",
                 e.cause());
+  }
+}
+
+// A step may have been launched behind the one with the error, and fail alike on all ranks.
+void Trainer::drain_behind_error() {
+  try {
+    p_.steps.drain();
+  } catch (const CollectiveError& e) {
+    if (e.code() != PLAIT_ERR_DATA && e.code() != PLAIT_ERR_NUMERIC) throw;
+    p_.steps.discard();
   }
 }
 
@@ -474,13 +485,14 @@ auto Trainer::keeps_parameters(Call&& call) -> decltype(call()) {
 std::string Trainer::save_behind_error() {
   if (!parameters_whole_ || !c_.keeps_files) return "";
   try {
-    p_.steps.drain();  // one may have been launched behind the step with the error
+    drain_behind_error();
     StepResult at;
     at.step = c_.state.step;
     drain_save(at, After::kEnd);
     if (c_.state.updates != updates_saved_) save(at, false);
   } catch (const Error& e) {
     c_.log.error(e.full_text());
+    c_.unsaved = {};  // for the host the error of the run counts
     return "";
   }
   return checkpoint_.empty() ? "" : "; what was trained until then is saved as " + checkpoint_;

@@ -52,6 +52,7 @@ class Trainer {
   void finish_save(const Error* e);
   template <class Call>
   auto keeps_parameters(Call&& call) -> decltype(call());
+  void drain_behind_error();
   std::string save_behind_error();
   void saved(const StepResult& r, const SavedCheckpoint& s);
   void not_saved(const SavedCheckpoint& s, After after);

@@ -391,6 +391,10 @@ class Labels(Case):
         done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "--run-dir", "first"], "field 'target' is 7 in step 1")
         self.assertNotIn("is saved", done.err)
         self.assertEqual(list((self.folder / "first").glob("ckpt/step-*")), [])
+        done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "run.from=r7", "run.from_position=true", "--run-dir", "from"],
+                          "field 'target' is 7")
+        self.assertNotIn("is saved", done.err)
+        self.assertEqual(list((self.folder / "from").glob("ckpt/step-*")), [])
 
     def test_what_was_trained_before_other_errors_is_saved(self):
         rows = [(i / 8, i % 3, 1) for i in range(40)]
@@ -418,7 +422,7 @@ class Labels(Case):
         self.assertNotIn("are lost", done.err)
         done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "topology.data=2", "--run-dir", "two"], "the token is -5")
         self.assertNotIn("is saved", done.err)
-        self.assertIn("behind the last checkpoint are lost, for other ranks were within the step", done.err)
+        self.assertIn("behind the last checkpoint are lost, for other ranks were within the same call", done.err)
 
     def test_an_id_beyond_the_vocabulary(self):
         header = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 2), }"

@@ -75,8 +75,8 @@ class Images {
     read_target(o);
     const Sizes sizes = check_heads();
     if (as_first_ && sizes.size() > 1)
-      host.log(PLAIT_LOG_INFO, source_ + ": " + described(sizes) + "; all are scaled to " +
-                                   size_text(target_.size) +
+      host.log(PLAIT_LOG_INFO, source_ + ": " + described(sizes) + looked_at() +
+                                   "; all are scaled to " + size_text(target_.size) +
                                    ", that of the first; to train on them set size = [H, W]");
     fields_[0] = {"image", PLAIT_FIELD_INPUT, 0,
                   Shape({channels_, target_.size.height, target_.size.width}, PLAIT_U8).raw()};
@@ -182,6 +182,12 @@ class Images {
       text += (i ? ", " : "") + size_text({all[i].first.first, all[i].first.second}) + " (" +
               std::to_string(all[i].second) + ")";
     return text + (all.size() > kShown ? " and others" : "");
+  }
+
+  std::string looked_at() const {
+    return tree_.size() <= kMostChecked
+               ? ""
+               : " of the " + std::to_string(kMostChecked) + " that were looked at";
   }
 
   // Of all images, or of many at even distances.
