@@ -269,6 +269,11 @@ TEST_CASE("tiktoken: a special token with its id, and one that contains a number
       engine, "type = \"tiktoken\"\npath = \"" + (folder / "r.tiktoken") +
                   "\"\npattern = \"[ab]\"\nspecials = [\"<|x|>=7\", \"<|y=1|>\", \"<|z=|>\"]");
   CHECK(host::encode(t, "a<|x|>b<|y=1|><|z=|>") == std::vector<int32_t>{0, 7, 1, 8, 9});
+  write(folder / "r.tiktoken", "YQ== 1\nYg== 2\n");
+  const auto first =
+      host::open_tokenizer(engine, "type = \"tiktoken\"\npath = \"" + (folder / "r.tiktoken") +
+                                       "\"\npattern = \"[ab]\"\nspecials = [\"<|x|>=0\"]");
+  CHECK(host::encode(first, "a<|x|>b") == std::vector<int32_t>{1, 0, 2});
 }
 
 // The library tiktoken leaves such text out.

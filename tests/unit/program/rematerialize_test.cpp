@@ -117,6 +117,16 @@ TEST_CASE_FIXTURE(Fixture, "of equal bytes the values closest to the backward pa
   CHECK(kept() == Values{y, z});
 }
 
+TEST_CASE_FIXTURE(Fixture, "so they are of each operand where two come together") {
+  const ValueId x = linear("model.fc", input()), x2 = linear("model.fd", input());
+  g.scope = "model.layer";
+  const auto branch = [&](ValueId v) { return g.apply1("exp", {g.apply1("neg", {v})}); };
+  const ValueId y = branch(x), y2 = branch(x2), z = binary(g, "mul", y, y2);
+  train(z);
+  rematerialize(g);
+  CHECK(kept() == Values{y, y2, z});
+}
+
 TEST_CASE_FIXTURE(Fixture, "the fewest bytes are kept: a row in place of what it is spread over") {
   const ValueId x = linear("model.fc", input());
   g.scope = "model.layer";
