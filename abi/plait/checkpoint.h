@@ -62,8 +62,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_describe(plait
  * manifest; files that are missing, of another size, unreadable, or with a header or checksum that
  * does not match; tensors that are missing, of another type or shape, with gaps or overlaps, or
  * unknown to the manifest; an index that says otherwise. A damaged checkpoint is no error.
- * JSON: {"checkpoint" (path), "intact", "unreadable" (a fault is an error of reading, such as a
- * missing permission), "faults" (texts), "files", "tensors", "bytes"}. progress may be NULL.
+ * JSON: {"checkpoint" (path), "intact", "unreadable" (all faults are errors of reading, such
+ * as a missing permission), "faults" (texts), "files", "tensors", "bytes"}. progress may be NULL.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no checkpoint; PLAIT_ERR_UNIMPLEMENTED when its format
  * is newer; PLAIT_ERR_CANCELLED; PLAIT_ERR_STATE. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_verify(plait_engine *engine, const char *checkpoint,

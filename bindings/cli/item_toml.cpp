@@ -15,8 +15,8 @@ std::string toml_value(const Json& value) {
     const std::string given =
         value.is_string() ? shell_quoted(value.get_ref<const std::string&>()) + " " : "a text ";
     throw CliError(kUsage, "[cli] " + given +
-                               "is not UTF-8, as texts of an experiment are; rename the file, or "
-                               "name it by a link");
+                               "is not UTF-8, as texts of an experiment are; give it in UTF-8; a "
+                               "file can be renamed, or named by a link");
   }
   // The one character that stands for itself in JSON and may not in TOML.
   for (size_t at = 0; (at = text.find('\x7f', at)) != text.npos;) text.replace(at, 1, "\\u007f");

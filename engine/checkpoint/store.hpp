@@ -157,7 +157,8 @@ class Checkpoint {
 
 // The newest valid checkpoint of a folder; NULL if there is none. Each damaged checkpoint that is
 // skipped is logged as a warning. Errors: PLAIT_ERR_DATA if there are checkpoints and all are
-// damaged (the text lists them); PLAIT_ERR_IO if none can be read; PLAIT_ERR_UNIMPLEMENTED if the newest intact one has a newer
+// damaged (the text lists them); PLAIT_ERR_IO if none can be read; PLAIT_ERR_UNIMPLEMENTED if the
+// newest intact one has a newer
 // format: an older one is never used silently instead.
 std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& folder, Log& log);
 

@@ -222,7 +222,9 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
   if (reasons.empty()) return nullptr;
   if (unreadable)
     fail(PLAIT_ERR_IO,
-         "[checkpoint] no checkpoint in " + folder + " can be read:\n  " + join(reasons, "\n  "));
+         "[checkpoint] no checkpoint in " + folder +
+             " can be read; give permission to read its files, or look at the disk\n  " +
+             join(reasons, "\n  "));
   fail_data("[checkpoint] no checkpoint in " + folder + " is intact:\n  " + join(reasons, "\n  ") +
             "\nrestore one from a backup, or start a new run");
 }

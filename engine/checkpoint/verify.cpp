@@ -223,11 +223,12 @@ Verification verify_checkpoint(FileSystem& files, const std::string& folder,
     fail_not_found("[checkpoint] '" + folder + "' has no " + kManifestName +
                    ": it is no checkpoint, or its save was interrupted");
   Verification done;
+  bool all_of_io = true;
   const FaultSink fault = [&](const Error& e) {
     std::string text = e.text();
     if (text.ends_with(kDamageHint)) text.resize(text.size() - (sizeof kDamageHint - 1));
     done.faults.push_back(std::move(text));
-    done.unreadable = done.unreadable || e.code() == PLAIT_ERR_IO;
+    all_of_io = all_of_io && e.code() == PLAIT_ERR_IO;
   };
   try {
     check_all(files, folder, fault, progress, done);
@@ -235,6 +236,7 @@ Verification verify_checkpoint(FileSystem& files, const std::string& folder,
     if (!is_of_file(e)) throw;  // a manifest that cannot be read
     fault(e);
   }
+  done.unreadable = all_of_io && !done.faults.empty();
   return done;
 }
 

@@ -37,7 +37,7 @@ std::unique_ptr<SafetensorsFile> open_checked(FileSystem& files, const std::stri
 
 struct Verification {
   std::vector<std::string> faults;  // none: the checkpoint is intact
-  bool unreadable = false;          // a fault is of reading: nothing is known of that file
+  bool unreadable = false;          // all faults are of reading: nothing is known of it
   uint64_t files = 0, tensors = 0, bytes = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMostTexts = 1 << 18;  // of a plugin that never ends
 
 struct Made {
-  std::string fingerprint, by;  // by: for messages
+  std::string fingerprint, by, type;  // by: for messages
 };
 
 std::vector<Made> made_by(const Dataset& d) {
@@ -22,7 +22,9 @@ std::vector<Made> made_by(const Dataset& d) {
     const char* fingerprint = d.text_of(0, PLAIT_TEXT_TOKENIZER, i);
     const char* by = d.text_of(0, PLAIT_TEXT_TOKENIZER, i + 1);
     if (!fingerprint || !by) break;
-    all.push_back({fingerprint, by});
+    const std::string text = by;  // begins with the type in quotes, 'hf'
+    const size_t end = text.starts_with("'") ? text.find('\'', 1) : 0;
+    all.push_back({fingerprint, by, end == text.npos || end == 0 ? "" : text.substr(1, end - 1)});
   }
   return all;
 }
@@ -35,7 +37,7 @@ std::optional<Made> of_model(const config::ItemConfig& config,
     std::string by = "[tokenizer] is '" + config.type + "'";
     for (const config::GivenPath& path : config.options.paths())
       by += " of '" + path.resolved + "'";
-    return Made{hex64(opened.info().fingerprint), std::move(by)};
+    return Made{hex64(opened.info().fingerprint), std::move(by), config.type};
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;
     if (log)
@@ -66,10 +68,16 @@ void check_tokenizers(const config::Experiment& experiment,
         expected->by = config.path + " has ids of tokenizer " + made.by;
       }
       if (made.fingerprint == expected->fingerprint) continue;
-      problems.add(config.origin, config.path,
-                   "its ids are of tokenizer " + made.by + " (fingerprint " + made.fingerprint +
-                       "), and " + expected->by + " (" + expected->fingerprint +
-                       "): an id is another text in them",
+      const std::string found = "its ids are of tokenizer " + made.by + " (fingerprint " +
+                                made.fingerprint + "), and " + expected->by + " (" +
+                                expected->fingerprint + ")";
+      if (made.type != expected->type) {  // as an exported tokenizer, which may have the same ids
+        if (log)
+          log->warn(config.origin.text() + ": " + config.path + ": " + found +
+                    ", a tokenizer of another type: make sure that an id is the same text in both");
+        break;
+      }
+      problems.add(config.origin, config.path, found + ": an id is another text in them",
                    "make the tokens with the tokenizer of the model; if ids are known to be the "
                    "same, as after tokens were added, remove the .json file beside the tokens, or "
                    "name one file as both tokenizers");

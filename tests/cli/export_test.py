@@ -134,8 +134,9 @@ class Export(RankCase):
         self.fails(2, ["check", "t.toml", "model.load=empty"], "is not a checkpoint and contains none")
         self.write("broken.safetensors", "no header")
         self.fails(2, ["check", "t.toml", "model.load=broken.safetensors"], "broken.safetensors")
-        for whole in ("out", "two"):
-            self.expect(0, "check", "t.toml", "model.load=" + whole)
+        self.fails(2, ["check", "t.toml", "model.load=out"], "'./out' (model.load) has no tensor 'model.linear1.weight'")
+        self.expect(0, "check", "t.toml", "model.load=out", 'model.load_names=["linear1.*=fc_in.*"]')
+        self.expect(0, "check", "t.toml", "model.load=two")
         self.fails(2, ["check", "t.toml", 'model.load_names=["a*=b", "c"]', "model.load=out"], "the rule 'a*=b' has a '*' on one side only",
                    "the rule 'c' has no '='")
         for key in ("load_names", "load_missing", "load_unexpected"):

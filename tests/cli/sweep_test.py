@@ -165,7 +165,7 @@ class Sweep(Case):
 
     def test_stopped_at_its_start(self):
         """Trials that had nothing to save yet have not failed."""
-        sweep = subprocess.Popen([PLAIT, "sweep", "t.toml", "run.seed=1,2", "run.steps=3000000", "--dir", "e", "--json"], cwd=self.folder,
+        sweep = subprocess.Popen([PLAIT, "sweep", "t.toml", "run.seed=1,2", "run.steps=3000000", "--jobs", "2", "--dir", "e", "--json"], cwd=self.folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + TIME
         while not (self.folder / "e/logs/0001.log").exists() and time.monotonic() < end:

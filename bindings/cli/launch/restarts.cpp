@@ -31,7 +31,8 @@ void record(const std::string& run_dir, const Json& restart) {
       << restart.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-// The newest complete one, "" without any. A rank that was killed may have had no time to name it in
+// The newest complete one, "" without any. A rank that was killed may have had no time to name it
+// in
 // status.json.
 std::string newest_checkpoint(const std::string& run_dir) {
   namespace fs = std::filesystem;
@@ -47,7 +48,7 @@ std::string newest_checkpoint(const std::string& run_dir) {
 }
 
 std::string from_text(const std::string& run_dir) {
-  if (run_dir.empty()) return "from the beginning: there is no run directory yet";
+  if (run_dir.empty()) return "by the same command: the run directory is not known yet";
   const std::string checkpoint = newest_checkpoint(run_dir);
   return checkpoint.empty() ? "from the beginning: there is no checkpoint yet"
                             : "from " + checkpoint;

@@ -84,12 +84,13 @@ SubmittedJob sbatch(const std::string& script) {
     if (errno != EINTR) throw cannot("wait for sbatch", errno);
   // "12" or "12;cluster".
   const std::string said = text_in(out), why = text_in(err);
-  if (is_unreachable(why))
-    throw CliError(kEnvironment, "[submit] sbatch does not reach Slurm; the script stays in " +
-                                     script + ": run sbatch where squeue lists jobs\n" + why);
   const std::string id = said.substr(0, said.find(';'));
   const bool number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || !number)
+  const bool refused = !WIFEXITED(status) || WEXITSTATUS(status) != 0 || !number;
+  if (refused && is_unreachable(why))
+    throw CliError(kEnvironment, "[submit] sbatch does not reach Slurm; the script stays in " +
+                                     script + ": run sbatch where squeue lists jobs\n" + why);
+  if (refused)
     throw CliError(kFailed,
                    "[submit] sbatch did not take the job (" +
                        (WIFEXITED(status) ? strf("exit code %d", WEXITSTATUS(status))

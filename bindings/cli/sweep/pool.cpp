@@ -82,7 +82,8 @@ pid_t start(const PoolJob& job, const std::vector<int>& cores, const sigset_t& m
   return child;
 }
 
-// asked: the pool has asked it to stop. One that had nothing to save yet is then ended by the signal,
+// asked: the pool has asked it to stop. One that had nothing to save yet is then ended by the
+// signal,
 // or has said so by its code.
 int code_of(int status, bool asked) {
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -134,7 +135,7 @@ int run_pool(const std::vector<PoolJob>& jobs, size_t at_once,
         continue;
       }
       free.insert(at->second.place);
-      on_end(at->second.job, code_of(status, stopped_by != 0));
+      on_end(at->second.job, code_of(status, stopped_by != 0 || error != 0));
       at = running.erase(at);
     }
   }

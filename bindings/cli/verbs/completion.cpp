@@ -258,7 +258,7 @@ std::vector<Candidate> Line::values_of_runs() const {
 std::vector<Candidate> Line::more_values(const std::string& word) {
   const size_t equals = word.find('='), comma = word.rfind(',');
   const std::string key = word.substr(0, equals + 1), given = word.substr(0, comma + 1);
-  if (given.find_first_of("[]{}\"'") != given.npos)
+  if (given.find_first_of("[]{}\"'", equals) != given.npos)
     return {};  // the comma may be inside of a value
   const auto values = CLI::detail::split(given.substr(equals + 1), ',');
   std::vector<Candidate> all;

@@ -366,7 +366,9 @@ bool Generation::add_turn(Generator& generator, Conversation& talk) {
   prompt.messages = messages.data();
   prompt.n_messages = messages.size();
   try {
+    context_.failed = kUsage;  // as for prompts
     generator.add(prompt);
+    context_.failed = kFailed;
     return true;
   } catch (const HostError& e) {
     const bool first = messages.size() <= 2;  // a system's message and one of the user
@@ -374,6 +376,7 @@ bool Generation::add_turn(Generator& generator, Conversation& talk) {
                                std::to_string(messages.size()) + " messages; begin a new one";
     if (!interactive_ || e.code() != PLAIT_ERR_INVALID)
       throw HostError(e.code(), e.what() + (first ? "" : so_far + ", or " + more_room(talk)));
+    context_.failed = kFailed;
     talk.take_back();
     terminal_.notice(e.what() +
                      (first ? "" : so_far + " with /new, write less, or " + more_room(talk)) +
