@@ -391,6 +391,7 @@ class Labels(Case):
         done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "--run-dir", "first"], "field 'target' is 7 in step 1")
         self.assertNotIn("is saved", done.err)
         self.assertEqual(list((self.folder / "first").glob("ckpt/step-*")), [])
+        self.experiment([(1, 7, 1)] * 12)
         done = self.fails(1, ["run", "t.toml", "data.train.shuffle=false", "run.from=r7", "optimizer.momentum=0.9", "run.steps=20", "--run-dir", "from"],
                           "field 'target' is 7")
         self.assertNotIn("is saved", done.err)

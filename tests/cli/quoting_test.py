@@ -98,7 +98,7 @@ class Quoting(Case):
             self.write(name, "x,y\n1,2\n3,4\n")
             self.assertEqual(self.expect(0, "--json", "data", "show", name).records[0]["samples"], 2, name)
         (self.folder / os.fsdecode(b"a\xff.csv")).write_text("x,y\n1,2\n")
-        self.fails(2, ["data", "show", os.fsdecode(b"a\xff.csv")], "is not UTF-8, as texts of an experiment are; rename the file")
+        self.fails(2, ["data", "show", os.fsdecode(b"a\xff.csv")], "is not UTF-8, as texts of an experiment are; give it in UTF-8; a file can be renamed")
 
 
 if __name__ == "__main__":

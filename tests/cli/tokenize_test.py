@@ -241,21 +241,25 @@ class TokenizerOfTheModel(Case):
     def setUp(self):
         super().setUp()
         self.write("a.txt", "the cat sat on the mat " * 9)
-        for name, *options in (("bytes",), ("chars", "--option", "path=a.txt")):
-            self.expect(0, "data", "tokenize", "a.txt", "--tokenizer", name, *options, "--out", name)
+        self.write("b.txt", "quick " + "the cat sat on the mat " * 9)
+        for name, tokenizer, *options in (("other", "chars", "--option", "path=b.txt"), ("chars", "chars", "--option", "path=a.txt"), ("bytes", "bytes")):
+            self.expect(0, "data", "tokenize", "a.txt", "--tokenizer", tokenizer, *options, "--out", name)
 
     def test_of_the_experiment(self):
-        fingerprints = [read(self.folder, name)[1]["tokenizer"]["fingerprint"] for name in ("bytes", "chars")]
-        self.write("t.toml", MODEL + '[tokenizer]\ntype = "chars"\npath = "a.txt"\n')
+        fingerprints = [read(self.folder, name)[1]["tokenizer"]["fingerprint"] for name in ("other", "chars")]
+        self.write("t.toml", MODEL.replace("bytes.bin", "other.bin") + '[tokenizer]\ntype = "chars"\npath = "a.txt"\n')
         for verb in ("check", "plan", "run"):
-            self.fails(2, [verb, "t.toml"], "t.toml:5:1: data.train: its ids are of tokenizer 'bytes' by '",
-                       f"/bytes.json' (fingerprint {fingerprints[0]}), and [tokenizer] is 'chars' of '",
+            self.fails(2, [verb, "t.toml"], "t.toml:5:1: data.train: its ids are of tokenizer 'chars' by '",
+                       f"/other.json' (fingerprint {fingerprints[0]}), and [tokenizer] is 'chars' of '",
                        f"a.txt' ({fingerprints[1]}): an id is another text in them",
                        "make the tokens with the tokenizer of the model")
         self.expect(0, "check", "t.toml", "data.train.path=chars.bin")
         self.expect(0, "run", "t.toml", "data.train.path=chars.bin", "--run-dir", "r")
+        # One of another type may have the same ids, as one that was exported.
+        self.fails(0, ["check", "t.toml", "data.train.path=bytes.bin"], "data.train: its ids are of tokenizer 'bytes' by '",
+                   ", a tokenizer of another type: make sure that an id is the same text in both")
         # Files of others do not say it; nor does a tokenizer that is not there.
-        (self.folder / "bytes.json").unlink()
+        (self.folder / "other.json").unlink()
         self.expect(0, "check", "t.toml")
         (self.folder / "a.txt").unlink()
         self.fails(0, ["check", "t.toml", "data.train.path=chars.bin"],
@@ -263,19 +267,19 @@ class TokenizerOfTheModel(Case):
 
     def test_of_two_datasets(self):
         """Without [tokenizer], also inside of a blend and beside fine_tune."""
-        self.write("t.toml", MODEL)
+        self.write("t.toml", MODEL.replace("bytes.bin", "other.bin"))
         self.expect(0, "check", "t.toml")
         eval = 'data.eval={type = "%s", %s, length = 8}'
-        chars, bytes = (eval % ("tokens", f'path = "{name}.bin"') for name in ("chars", "bytes"))
-        self.expect(0, "check", "t.toml", bytes)
+        chars, other = (eval % ("tokens", f'path = "{name}.bin"') for name in ("chars", "other"))
+        self.expect(0, "check", "t.toml", other)
         self.fails(2, ["check", "t.toml", chars], "data.eval: its ids are of tokenizer 'chars' by '",
-                   "and data.train has ids of tokenizer 'bytes' by '")
-        parts = ", ".join(f'{{type = "tokens", path = "{name}.bin", length = 8}}' for name in ("bytes", "chars"))
+                   "and data.train has ids of tokenizer 'chars' by '")
+        parts = ", ".join(f'{{type = "tokens", path = "{name}.bin", length = 8}}' for name in ("other", "chars"))
         self.fails(2, ["check", "t.toml", f'data.train={{type = "blend", parts = [{parts}]}}'],
                    "data.train: its ids are of tokenizer 'chars' by '")
         self.write("f.jsonl", '{"prompt": "a cat", "completion": " sat"}\n')
         tune = eval % ("fine_tune", 'files = ["f.jsonl"], tokenizer = {type = "%s"%s}')
-        self.expect(0, "check", "t.toml", tune % ("bytes", ""))
+        self.expect(0, "check", "t.toml", tune % ("chars", ', path = "b.txt"'))
         self.fails(2, ["check", "t.toml", tune % ("chars", ', path = "a.txt"')],
                    "data.eval: its ids are of tokenizer 'chars' by the key tokenizer, override")
 
