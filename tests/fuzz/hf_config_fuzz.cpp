@@ -16,10 +16,10 @@ namespace {
 constexpr int64_t kMostBlocks = 50, kMostExperts = 200;  // for time
 
 // Without the scale that config.json holds as the inverse of its square, the factor that it holds
-// for all blocks together, and the length, which has a default there.
+// for all blocks together, and the lengths, which have a default there.
 std::string experiment_of(const hf::Model& model) {
   std::string text = hf::experiment_toml(model, "/models/\"x\"\n[run]\n");
-  for (const char* key : {"attn_scale = ", "\nbalance = ", "\nlength = "})
+  for (const char* key : {"attn_scale = ", "\nbalance = ", "\nlength = ", "\ncontext_length = "})
     for (size_t at; (at = text.find(key)) != std::string::npos;)
       text.erase(at, text.find('\n', at + 1) - at);
   return text;
