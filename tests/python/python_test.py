@@ -428,6 +428,7 @@ class Experiments(Case):
         self.assertIn("learning_rate = 0.5", experiment.toml())
         described = experiment.plan().describe()
         self.assertEqual((described["steps"], described["name"], described["parameter_count"]), (7, "other", 16 * 8 + 16 + 3 * 16 + 3))
+        self.assertEqual((described["metrics"]["train"], described["metrics"]["evaluation"]), (["accuracy"], ["accuracy"]))
         self.assertIn("matmul", experiment.plan().ir())
         self.assertEqual(experiment.every_rank()["planned_ranks"], 1)
         self.assertEqual(self.engine.experiment(path, ["run.steps=9", "~data.eval"]).describe()["run.steps"]["value"], 9)

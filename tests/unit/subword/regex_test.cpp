@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 
 #include "plugins/tokenizers/subword/regex.hpp"
 
@@ -55,6 +56,15 @@ TEST_CASE("choices: the first one that leads to a match") {
          {"(?:a|ab)c", "abc", "abc"},
          {"(a|b|)c", "acbcc", "ac|bc|c"},
          {"x(?:|y)z", "xzxyz", "xz|xyz"}});
+}
+
+TEST_CASE("escapes of control characters, each alone and in a set") {
+  for (const auto& [escape, character] :
+       {std::pair{"\\t", '\t'}, {"\\f", '\f'}, {"\\v", '\v'}, {"\\r", '\r'}, {"\\n", '\n'}})
+    for (const std::string& pattern : {std::string(escape), "[" + std::string(escape) + "]"}) {
+      CAPTURE(pattern);
+      CHECK(matches(pattern, std::string("a\t\f\v\r\nb")) == std::string(1, character));
+    }
 }
 
 TEST_CASE("repetitions: greedy gives back, lazy takes more, possessive keeps") {
