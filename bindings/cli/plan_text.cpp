@@ -137,7 +137,7 @@ std::string memory_text(const Json& memory) {
          (host.empty() ? "" : "; on the host " + bytes_text(on_host) + ": " + host);
 }
 
-// all: a row for each kind, those of 0 bytes too, with the bytes as numbers.
+// all: a row for each kind, also of 0 bytes, with the bytes as numbers.
 void show_memory(Terminal& t, const Json& plan, bool all) {
   Table table("lrr");
   const Json memory = plan.value("memory", Json::object());

@@ -1,4 +1,4 @@
-"""The structs and functions of the Python package are those of the headers."""
+"""The structs and functions of the Python package are as in the headers."""
 
 import ctypes
 import pathlib

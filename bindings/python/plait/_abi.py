@@ -1,6 +1,6 @@
 """The C ABI as ctypes sees it: structs, callbacks and functions of the host's headers, and the library.
 
-Names and members are those of the headers, which say what they mean; tests/python compares each struct with its header.
+Names and members are as in the headers, which say what they mean; tests/python compares each struct with its header.
 """
 
 import ctypes
@@ -152,6 +152,6 @@ def _declared(library):
     return library
 
 
-library = _declared(_opened())
-if library.plait_abi_version() != ABI_VERSION:
-    raise ImportError(f"[python] {library._name} has ABI {library.plait_abi_version()}, expected {ABI_VERSION}; install the package of that library")
+lib = _declared(_opened())
+if lib.plait_abi_version() != ABI_VERSION:
+    raise ImportError(f"[python] {lib._name} has ABI {lib.plait_abi_version()}, expected {ABI_VERSION}; install the package of that library")

@@ -15,7 +15,7 @@ _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)  # of PL
 
 def version():
     """The version of the library, "0.1.0"."""
-    return _abi.library.plait_version().decode()
+    return _abi.lib.plait_version().decode()
 
 
 def inspect_plugin(path):

@@ -105,9 +105,9 @@ def check(error):
     """Raises what a call returned, unless it is NULL."""
     if not error:
         return
-    code, text = _abi.library.plait_error_code(error), _abi.library.plait_error_full_text(error)
+    code, text = _abi.lib.plait_error_code(error), _abi.lib.plait_error_full_text(error)
     message = text.decode(errors="replace")
-    _abi.library.plait_error_free(error)
+    _abi.lib.plait_error_free(error)
     raise _CLASSES.get(code, InternalError)(message)
 
 
@@ -139,7 +139,7 @@ def interrupts_behind(on_interrupt=None):
 
 def call(name, *arguments, on_interrupt=None):
     with interrupts_behind(on_interrupt):
-        check(getattr(_abi.library, name)(*arguments))
+        check(getattr(_abi.lib, name)(*arguments))
 
 
 def text_of(name, *arguments):
@@ -152,6 +152,6 @@ def text_of(name, *arguments):
 def taken(made):
     """The content of a plait_text, which is freed."""
     try:
-        return ctypes.string_at(_abi.library.plait_text_data(made), _abi.library.plait_text_size(made)).decode(errors="replace")
+        return ctypes.string_at(_abi.lib.plait_text_data(made), _abi.lib.plait_text_size(made)).decode(errors="replace")
     finally:
-        _abi.library.plait_text_free(made)
+        _abi.lib.plait_text_free(made)

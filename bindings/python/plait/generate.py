@@ -51,7 +51,7 @@ class Generator(Handle):
         else:
             p.ids, p.n_ids = id_array(prompt), len(prompt)
         if stop is not None:
-            words = texts(stop) or (ctypes.c_char_p * 1)()  # none: not those of [generate]
+            words = texts(stop) or (ctypes.c_char_p * 1)()  # none, also where [generate] has some
             p.stop, p.n_stop = words, len(words) if stop else 0
         if end_ids is not None:
             p.end_ids, p.n_end_ids = id_array(end_ids) if len(end_ids) else (ctypes.c_int32 * 1)(), len(end_ids)

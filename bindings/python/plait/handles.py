@@ -43,7 +43,7 @@ class Handle:
 
 
 def _released(close, handle, parents):
-    getattr(_abi.library, close)(handle)
+    getattr(_abi.lib, close)(handle)
     del parents  # they live until here
 
 

@@ -115,7 +115,7 @@ class Session(Handle):
         result = _abi.sized(_abi.StepResult)
         try:
             with interrupts_behind(self.cancel):
-                check(_abi.library.plait_session_run(self._handle, ctypes.byref(result)))
+                check(_abi.lib.plait_session_run(self._handle, ctypes.byref(result)))
         except Error as e:
             if self._raised is None:
                 raise
@@ -170,7 +170,7 @@ class Session(Handle):
 
     def cancel(self):
         """Asks a run to save and stop behind the current step. Any thread."""
-        _abi.library.plait_session_cancel(self._handle)
+        _abi.lib.plait_session_cancel(self._handle)
 
     # --- results
 

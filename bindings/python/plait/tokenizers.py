@@ -41,10 +41,10 @@ class Tokenizer(Handle):
         made = ctypes.c_void_p()
         call(name, self._handle, *arguments, ctypes.byref(made))
         try:
-            n = _abi.library.plait_tokens_size(made)
-            return list((ctypes.c_int32 * n).from_address(_abi.library.plait_tokens_data(made))) if n else []
+            n = _abi.lib.plait_tokens_size(made)
+            return list((ctypes.c_int32 * n).from_address(_abi.lib.plait_tokens_data(made))) if n else []
         finally:
-            _abi.library.plait_tokens_free(made)
+            _abi.lib.plait_tokens_free(made)
 
 
 def id_array(ids):
