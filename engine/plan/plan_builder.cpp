@@ -27,6 +27,7 @@
 #include "engine/plan/trace.hpp"
 #include "engine/plan/update.hpp"
 #include "engine/plan/verify_program.hpp"
+#include "engine/plan/warnings.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/verify.hpp"
 

@@ -16,6 +16,7 @@
 #include "engine/plan/dataset_tokenizers.hpp"
 #include "engine/plan/devices.hpp"
 #include "engine/plan/field_texts.hpp"
+#include "engine/plan/warnings.hpp"
 #include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {

@@ -1,0 +1,317 @@
+"""Training from Python: runs, loops, interrupts, own batches, parameters as tensors. NumPy and PyTorch are used where they are installed."""
+
+import gc
+import importlib.util
+import math
+import random
+import signal
+import subprocess
+import threading
+import types
+import unittest
+import weakref
+
+from support import ROOT, TIME, TINY, WEIGHT, Case, batch, shaped
+
+import plait
+from plait import tensors, toml
+
+
+class Training(Case):
+    def test_a_run_and_its_steps_one_by_one_are_the_same(self):
+        whole = []
+        last = self.session().run(lambda step: whole.append(step.loss))
+        with self.session() as session:
+            steps = list(session.train())
+        self.assertEqual([step.loss for step in steps], whole)
+        self.assertEqual((last.step, last.finished, len(whole)), (40, True, 40))
+        self.assertLess(whole[-1], whole[0])
+        self.assertEqual(last.samples, 3 * 200 + 16)  # the last batch of an epoch is short
+        self.assertIn("accuracy", last.metrics)
+
+    def test_the_session_can_be_used_between_two_steps(self):
+        session, found, seen = self.session(), [], []
+        for step in session.train():
+            if step.step % 10 == 0:
+                found.append(session.evaluate()["metrics"]["accuracy"])
+                seen.append(session.read(WEIGHT).tolist()[0][0])
+                with self.assertRaisesRegex(plait.StateError, "from inside a callback"):
+                    session.step()
+        self.assertEqual(len(found), 4)
+        self.assertEqual(len(set(seen)), 4)
+        self.assertEqual(session.evaluate()["metrics"]["accuracy"], found[-1])
+
+    def test_a_break_saves_and_the_next_session_continues(self):
+        run = self.folder / "run"
+        for step in self.session(files=True, run_dir=run).train():
+            if step.step == 7:
+                break
+        self.assertEqual([path.name[:5] for path in (run / "ckpt").glob("step-*")], ["step-"])
+        gc.collect()
+        steps = [step.step for step in self.session(files=True, run_dir=run, resume="must").train()]
+        self.assertEqual(steps[-1], 40)
+        self.assertIn(steps[0], (8, 9))  # a step may have been in flight
+        straight = self.session()
+        straight.run()
+        resumed = self.session(files=True, run_dir=run, resume="must")
+        self.assertEqual(resumed.read(WEIGHT).tolist(), straight.read(WEIGHT).tolist())
+
+    def test_an_exception_ends_a_run_and_is_raised(self):
+        class Own(Exception):
+            pass
+
+        def fails(step):
+            if step.step == 3:
+                raise Own
+        session = self.session()
+        with self.assertRaises(Own):
+            session.run(fails)
+        with self.assertRaises(Own):
+            for step in session.train():
+                fails(types.SimpleNamespace(step=3))
+        with self.assertRaises(plait.Cancelled):
+            session.run(lambda step: True)
+        self.assertEqual(session.run().step, 40)
+
+    def test_the_error_of_a_run_reaches_the_loop(self):
+        with self.assertRaisesRegex(plait.NumericError, "in a row"):
+            for _ in self.session({"optimizer.type": "sgd", "optimizer.learning_rate": 1e30, "guard.nonfinite_limit": 3}).train():
+                pass
+
+    def test_a_run_inside_of_a_run(self):
+        session, seen = self.session(), []
+        for step in session.train():
+            seen.append(step.step)
+            with self.assertRaisesRegex(plait.StateError, "inside of a run"):
+                next(session.train())
+            with self.assertRaisesRegex(plait.StateError, "inside of a run"):
+                session._do(session.run)
+            session.evaluate()
+        self.assertEqual(seen, list(range(1, 41)))
+        session, seen = self.session(), []
+
+        def nested(step):
+            seen.append(step.step)
+            with self.assertRaisesRegex(plait.StateError, "inside of a run"):
+                session.run()
+        session.run(nested)
+        self.assertEqual(seen, list(range(1, 41)))
+
+    def test_a_break_leaves_no_request_to_stop(self):
+        for last in (1, 5, 38, 39, 40):
+            session = self.session()
+            for step in session.train():
+                if step.step == last:
+                    break
+            self.assertEqual(session.evaluate()["samples"], 100)
+            self.assertEqual(session.run().step, 40)
+
+    def test_another_thread_is_refused_and_never_waits(self):
+        session, ended, found = self.session({"run.steps": 2000}), threading.Event(), set()
+
+        def use():
+            while not ended.is_set():
+                try:
+                    session.read(WEIGHT)
+                    found.add("read")
+                except plait.StateError:
+                    found.add("refused")
+        other = threading.Thread(target=use, daemon=True)
+        for step in session.train():
+            if step.step == 1:
+                other.start()
+            try:
+                session.evaluate()
+            except plait.StateError:
+                found.add("refused")
+            if step.step == 100:
+                break
+        ended.set()
+        other.join(TIME)
+        self.assertFalse(other.is_alive())
+        self.assertTrue(found)
+
+    def test_an_interrupt_saves(self):
+        for how in ("session.run(begun)", "[begun(step) for step in session.train()]"):
+            text = f"""
+import plait
+def begun(step):
+    if step.step == 5: print("begun", flush=True)
+session = plait.Engine().experiment({TINY!r}, {{"run.steps": 100000000}}).plan().session("r")
+try:
+    {how}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+            with self.script(text) as run:
+                self.assertEqual(run.stdout.readline(), "begun\n")
+                run.send_signal(signal.SIGINT)
+                out, err = run.communicate(timeout=TIME)
+            self.assertEqual((run.returncode, out), (0, "interrupted\n"), err)
+            self.assertEqual(len(list((self.folder / "r/ckpt").glob("step-*"))), 1)
+            subprocess.run(["rm", "-r", str(self.folder / "r")], check=True)
+
+    def test_a_loop_that_is_left_open_at_the_end_of_the_interpreter(self):
+        text = f"""
+import plait
+session = plait.Engine().experiment({TINY!r}).plan().session(files=False)
+steps = session.train()
+print(next(steps).step)
+"""
+        with self.script(text) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual((run.returncode, out, err), (0, "1\n", ""))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_a_tensor_that_outlives_the_package(self):
+        text = f"""
+import plait, torch
+session = plait.Engine().experiment({TINY!r}).plan().session(files=False)
+torch.nn.cache = [torch.from_dlpack(session.view("{WEIGHT}")), torch.from_dlpack(session.read("{WEIGHT}"))]
+"""
+        with self.script(text) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual((run.returncode, err), (0, ""))
+
+    def test_own_batches(self):
+        session, (x, label) = self.session(), batch()
+        losses = [session.step({"x": x, "label": label}).loss for _ in range(60)]
+        self.assertLess(losses[-1], 0.7 * losses[0])
+        scores = session.predict({"x": x}).tolist()
+        right = sum(row.index(max(row)) == expected for row, expected in zip(scores, label))
+        self.assertGreaterEqual(right, 12)
+
+    def test_two_ranks_train_together(self):
+        losses = []
+        self.session().run(lambda step: losses.append(step.loss))
+        text = f"""
+import plait
+session = plait.Engine().experiment({TINY!r}, {{"topology.data": 2}}).plan().session(files=False)
+print([step.loss for step in session.train()])
+"""
+        env = {"PLAIT_WORLD_SIZE": "2", "PLAIT_RENDEZVOUS": f"file:{self.folder}/meet"}
+        ranks = [self.script(text, {**env, "PLAIT_RANK": str(rank)}) for rank in range(2)]
+        for run in ranks:
+            out, err = run.communicate(timeout=TIME)
+            self.assertEqual(run.returncode, 0, err)
+            for a, b in zip(eval(out), losses):
+                self.assertAlmostEqual(a, b, delta=1e-5)
+
+
+class Parameters(Case):
+    def test_read_write_view_and_checkpoints(self):
+        session = self.session()
+        self.assertEqual(session.parameters()[WEIGHT], {"shape": [16, 8], "dtype": "f32", "group": "model.default"})
+        session.write(WEIGHT, shaped(range(128), 16, 8))
+        self.assertEqual(session.read(WEIGHT).tolist()[1], [float(i) for i in range(8, 16)])
+        view = session.view(WEIGHT)
+        self.assertEqual((view.dtype, view.shape, view.buffer()[2, 3]), ("f32", (16, 8), 19.0))
+        view.buffer()[2, 3] = 5.0
+        self.assertEqual(session.read(WEIGHT).tolist()[2][3], 5.0)
+        session.save(self.folder / "kept")
+        session.step()
+        self.assertNotEqual(session.read(WEIGHT).tolist()[2][3], 5.0)
+        session.load(self.folder / "kept", parameters_only=True)
+        self.assertEqual(session.read(WEIGHT).tolist()[2][3], 5.0)
+        written = self.engine.checkpoints.export(self.folder / "kept", self.folder / "w.safetensors")
+        self.assertEqual((written["tensors"], (self.folder / "w.safetensors").exists()), (4, True))
+        with self.assertRaisesRegex(ValueError, r"write of f32 \[2, 8\] to '.*', expected f32 \[16, 8\]"):
+            session.write(WEIGHT, shaped(range(16), 2, 8))
+        with self.assertRaisesRegex(plait.NotFoundError, "did you mean"):
+            session.read("model.linear1.weigth")
+
+    def test_a_view_outlives_the_session(self):
+        session = self.session()
+        view = session.view(WEIGHT)
+        expected = session.read(WEIGHT).tolist()
+        session.close()
+        del session
+        gc.collect()
+        self.assertEqual(view.tolist(), expected)
+
+    def test_16_bits(self):
+        value = tensors.Tensor("bf16", (2, 2))
+        for i, bits in enumerate((0x3F80, 0xC000, 0, 0x7F80)):
+            value.buffer()[i // 2, i % 2] = bits
+        self.assertEqual(value.tolist(), [[1.0, -2.0], [0.0, math.inf]])
+        with self.assertRaisesRegex(AttributeError, "NumPy has no bf16"):
+            value.__array_interface__
+        self.assertFalse(hasattr(value, "__array_interface__"))
+
+    def test_what_nobody_consumes_is_freed(self):
+        tensor = tensors.Tensor("f32", (2, 3))
+        for version in (None, (1, 0)):
+            capsule = tensor.__dlpack__(max_version=version)
+            self.assertEqual(len(tensors._exports), 1)
+            del capsule
+            self.assertEqual(len(tensors._exports), 0)
+        with self.assertRaises(BufferError):
+            tensors.Tensor("f32", (2,), read_only=True).__dlpack__()
+        self.assertEqual([tensors.Tensor("f32", shape).tolist() for shape in ((2, 0, 3), (0, 2), (2, 0))], [[[], []], [], [[], []]])
+        self.assertEqual((tensors.Tensor("f32", ()).tolist(), tensors.Tensor("i32", (1, 1)).item()), (0.0, 0))
+        with self.assertRaisesRegex(TypeError, "lies on a device"):
+            tensors.Tensor("f32", (1,), 16, device=(2, 0)).item()
+        gone = weakref.ref(tensor)
+        buffer = tensor.buffer()
+        del tensor
+        self.assertIsNotNone(gone())
+        del buffer
+        gc.collect()
+        self.assertIsNone(gone())
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "NumPy is not installed")
+    def test_numpy(self):
+        import numpy
+        session = self.session()
+        x = numpy.random.default_rng(1).normal(size=(16, 8)).astype(numpy.float32)
+        expected = numpy.asarray(session.predict({"x": x}))
+        self.assertEqual((expected.dtype, expected.shape), (numpy.float32, (16, 3)))
+        for other in (numpy.asfortranarray(x), numpy.repeat(x, 2, axis=0)[::2]):
+            numpy.testing.assert_array_equal(numpy.asarray(session.predict({"x": other})), expected)
+        shown = numpy.asarray(session.view(WEIGHT))
+        shown[:] = 0
+        self.assertEqual(numpy.abs(numpy.from_dlpack(session.read(WEIGHT))).max(), 0)
+        self.assertEqual(toml.value(numpy.float32(0.5)), "0.5")
+        half = tensors.Tensor("bf16", (2, 1))
+        half.buffer()[0, 0], half.buffer()[1, 0] = 0x3F80, 0xC000
+        numpy.testing.assert_array_equal(numpy.asarray(half), numpy.array([[1], [-2]], numpy.float32))
+        for odd in (numpy.zeros((16, 8), ">f4"), numpy.zeros((16, 8), numpy.uint16)):
+            with self.assertRaisesRegex(TypeError, "'x' has elements of the format"):
+                session.predict({"x": odd})
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_torch(self):
+        import torch
+        session = self.session()
+        x = torch.randn(16, 8)
+        found = torch.from_dlpack(session.predict({"x": x}))
+        self.assertEqual((found.dtype, found.shape), (torch.float32, (16, 3)))
+        self.assertEqual(torch.from_dlpack(tensors.Tensor("bf16", (2,))).dtype, torch.bfloat16)
+        turned = x.T.contiguous().T  # of the same numbers, not row-major
+        self.assertEqual(session.predict({"x": turned}).tolist(), found.tolist())
+        session.write(WEIGHT, torch.arange(128.0).reshape(8, 16).T)
+        self.assertEqual(session.read(WEIGHT).tolist(), torch.arange(128.0).reshape(8, 16).T.tolist())
+        session.write(WEIGHT, torch.ones(1).expand(16, 8))
+        self.assertEqual(session.read(WEIGHT).tolist(), [[1.0] * 8] * 16)
+        shown = session.view(WEIGHT, read_only=True)
+        self.assertEqual(torch.from_dlpack(shown.copy()).sum(), 128)
+        with self.assertRaisesRegex(ValueError, r"write of i64 \[16, 8\]"):
+            session.write(WEIGHT, torch.ones(16, 8, dtype=torch.int64))
+        weight = torch.from_dlpack(session.view(WEIGHT))
+        weight.zero_()
+        self.assertEqual(session.read(WEIGHT).tolist(), weight.tolist())
+        del weight, found
+        gc.collect()
+        self.assertEqual(len(tensors._exports), 0)
+
+
+class Example(Case):
+    def test_embed_python(self):
+        with self.script((ROOT / "examples/embed_python/ring.py").read_text()) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual((run.returncode, err), (0, ""))
+        self.assertGreater(float(out.split("accuracy ")[1].split()[0]), 0.9)
+
+
+if __name__ == "__main__":
+    unittest.main()
