@@ -236,7 +236,7 @@ type = "sgd"
 
 
 class TokenizerOfTheModel(Case):
-    """Ids of another tokenizer are an error wherever both tokenizers are known."""
+    """Ids of another tokenizer are an error wherever both tokenizers are known and of one type, else a warning."""
 
     def setUp(self):
         super().setUp()
