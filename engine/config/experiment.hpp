@@ -79,6 +79,7 @@ struct PrecisionConfig {
   std::string fp8_scaling;              // "tensor" or "row"
   std::vector<std::string> fp8_except;  // patterns of names of parameters; * and ?
   bool master = true;  // weights of 16 bits are copies of f32 ones; false: there are no others
+  std::string states;  // "f32" or "bf16": how optimizers keep what they know of weights
   std::string frozen;  // "master", "compute", "int8" or "nf4": how frozen weights are kept
   bool split_master = false;  // the f32 ones lie as that copy and the 16 bits that it lacks
 };

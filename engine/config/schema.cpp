@@ -188,6 +188,14 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
                     "lacks, 4 bytes instead of 6: nothing is lost, but a host has no view of such "
                     "a weight, and copies round halves away from 0; no effect with zero = 3"),
         kResult),
+    key<&PrecisionConfig::states>(
+        choice_option(
+            "states", "\"f32\"", "f32|bf16",
+            "type of optimizer states that have the shape of a weight of two or more dimensions, "
+            "such as Adam's two averages. bf16: 2 bytes each in place of 4, and every update is "
+            "rounded to one of the two nearest at random, exact on average. Adapters of methods "
+            "with rules of their own (adalora) keep f32"),
+        kResult),
     key<&PrecisionConfig::frozen>(
         choice_option(
             "frozen", "\"master\"", "master|compute|int8|nf4",

@@ -407,6 +407,17 @@ void check_master(config::Experiment& e, config::Problems& problems) {
   p.master = true;
 }
 
+void check_states(config::Experiment& e, config::Problems& problems) {
+  config::PrecisionConfig& p = e.precision;
+  if (p.states == "f32" || p.compute != "f64") return;
+  problems.add(origin_of(e, "precision.states"), "precision.states",
+               "is \"" + p.states +
+                   "\" with compute = \"f64\", expected \"f32\", which then "
+                   "stands for f64: f64 is for results without rounding",
+               "leave out one of the two");
+  p.states = "f32";
+}
+
 void check_frozen(config::Experiment& e, config::Problems& problems) {
   config::PrecisionConfig& p = e.precision;
   if (p.products != "fp8" || (p.frozen != "int8" && p.frozen != "nf4")) return;

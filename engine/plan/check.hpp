@@ -23,6 +23,8 @@ bool add_topology_errors(const config::Experiment& experiment,
 void check_master(config::Experiment& experiment, config::Problems& problems);
 // The same for precision.split_master, which needs copies of bf16.
 void check_split_master(config::Experiment& experiment, config::Problems& problems);
+// Reports precision.states = "bf16" with f64, which it would round away; then it is "f32".
+void check_states(config::Experiment& experiment, config::Problems& problems);
 // Reports precision.frozen = "int8" or "nf4" beside products of fp8; then it is "master".
 void check_frozen(config::Experiment& experiment, config::Problems& problems);
 

@@ -18,7 +18,8 @@ int64_t line_of(const Plan& plan) {
   constexpr uint64_t kLine = 64;  // bytes
   const Precision& p = plan.precision;
   uint64_t least = kLine;
-  for (const uint32_t dtype : {p.parameter, p.gradient, p.state, p.is_mixed() ? p.low : p.state})
+  for (const uint32_t dtype : {p.parameter, p.gradient, p.state, p.is_mixed() ? p.low : p.state,
+                               p.low_states ? kLowState : p.state})
     least = std::min(least, program::dtype_bytes(dtype));
   return static_cast<int64_t>(kLine / least);
 }
@@ -89,13 +90,14 @@ int32_t trained_group(PlanDraft& plan, const Parameter& p) {
   g.scope = p.scope;
   g.read_low = p.read_low;
   g.rounds = plan.precision.low_weights && p.shape.dtype == plan.precision.low;
+  g.low_states = plan.precision.low_states && p.shape.ndim >= 2;
   g.adapter = norm_of(plan, p);
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
     if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
         plan.groups[i].scope == g.scope && plan.groups[i].read_low == g.read_low &&
-        plan.groups[i].rounds == g.rounds && plan.groups[i].tied == g.tied &&
-        plan.groups[i].adapter == g.adapter)
+        plan.groups[i].rounds == g.rounds && plan.groups[i].low_states == g.low_states &&
+        plan.groups[i].tied == g.tied && plan.groups[i].adapter == g.adapter)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
   g.setting = p.setting;
@@ -236,6 +238,7 @@ std::string segment_name(const ParameterGroup& g) {
   if (g.scope == PLAIT_SCOPE_TENSOR) name += ".tensors";
   if (g.read_low) name += ".products";
   if (g.rounds) name += ".rounded";
+  if (g.low_states) name += ".low_states";
   if (g.sharded) name += ".split";
   for (size_t i = 0; i < g.tied.size(); ++i)
     name += (i == 0 ? ".tied-" : "-") + std::to_string(g.tied[i]);

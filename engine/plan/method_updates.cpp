@@ -223,16 +223,14 @@ void keep(TensorUpdate& made, const std::vector<ValueId>& next) {
 
 }  // namespace
 
-void MethodUpdates::add(const ParameterGroup& group, const Parameter& p,
-                        const TensorUpdateInputs& in, TensorUpdate made) {
+void MethodUpdates::add(const Parameter& p, const TensorUpdateInputs& in, TensorUpdate made) {
   TensorRule rule = MethodRules(plan_, p, targets_.at(of_method(plan_, p).entry).size()).score();
   rule.shard(plan_);
   std::vector<ValueId> next;
   const ValueId scores =
       rule.write(g_, inputs_of(g_, plan_, in, made.parameter), states_of(made), next)[0];
   keep(made, next);
-  pending_.push_back(
-      {&group, &p, in, in.split ? *in.split : SplitValue{}, std::move(made), scores});
+  pending_.push_back({&p, in, in.split ? *in.split : SplitValue{}, std::move(made), scores});
 }
 
 // (T,n). A parameter of several stages is counted by the first of them.
@@ -295,7 +293,7 @@ MethodUpdates::Written MethodUpdates::write(const Parameter& p) {
   one.made.parameter = rule.write(g_, inputs, states_of(one.made), next)[0];
   keep(one.made, next);
   if (one.in.split) one.in.split = &one.halves;
-  const ValueId value = finish_tensor_update(g_, plan_, *one.group, p, one.in, one.made);
+  const ValueId value = finish_tensor_update(g_, plan_, p, one.in, one.made);
   return {value, one.in.split ? one.halves.rest : 0};
 }
 

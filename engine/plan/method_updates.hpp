@@ -36,8 +36,7 @@ class MethodUpdates {
   MethodUpdates(program::Graph& g, PlanDraft& plan, const std::string& model);
 
   // A parameter that this rank owns, and what its optimizer makes of it.
-  void add(const ParameterGroup& group, const Parameter& p, const TensorUpdateInputs& in,
-           TensorUpdate made);
+  void add(const Parameter& p, const TensorUpdateInputs& in, TensorUpdate made);
   // Behind the last add(), on every rank of the job alike.
   void gather();
   // Then, for each that was added: writes what follows. The parameter as it is then; of a split one
@@ -49,7 +48,6 @@ class MethodUpdates {
 
  private:
   struct Pending {
-    const ParameterGroup* group;
     const Parameter* parameter;
     TensorUpdateInputs in;
     SplitValue halves;  // in.split, of a split one

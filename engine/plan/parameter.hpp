@@ -109,6 +109,8 @@ struct ParameterGroup {
   std::vector<Bucket> buckets;
   bool read_low = false;  // so are all its parameters
   bool rounds = false;    // all are weights of 16 bits, which updates round
+  // States of the shape of their parameter are kept in 16 bits: see round_weights.hpp.
+  bool low_states = false;
   FlatBuffer parameters, gradients;
   FlatBuffer low;  // (N) copies of the parameters in Precision::low; may not exist
   // (2 N) bytes that the copies lack, in place of `parameters`: see halves.hpp. May not exist.

@@ -281,6 +281,7 @@ void PlanBuilder::choose_inputs(config::Problems& problems) {
 void PlanBuilder::declare_results(config::Problems& problems) {
   check_master(draft_.experiment, problems);
   check_split_master(draft_.experiment, problems);
+  check_states(draft_.experiment, problems);
   check_frozen(draft_.experiment, problems);
   check_products(draft_.experiment, problems);
   draft_.precision = precision_of(draft_.experiment.precision);

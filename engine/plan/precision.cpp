@@ -9,9 +9,11 @@ Precision precision_of(const config::PrecisionConfig& config) {
   p.tf32 = config.tf32;
   p.libraries = config.library_attention;
   if (config.frozen == "int8" || config.frozen == "nf4") p.frozen_format = config.frozen;
+  p.low_states = config.states == "bf16";
   if (config.compute == "f32") return p;
   if (config.compute == "f64") {
     p.compute = p.parameter = p.gradient = p.state = p.scalar = PLAIT_F64;
+    p.low_states = false;
     return p;
   }
   p.low_residual = config.residual == "compute";

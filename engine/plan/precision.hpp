@@ -11,6 +11,9 @@
 
 namespace plait::plan {
 
+// Of optimizer states with Precision::low_states.
+inline constexpr uint32_t kLowState = PLAIT_BF16;
+
 struct Precision {
   uint32_t compute = PLAIT_F32;    // floats from data, and parameters, as layers are traced
   uint32_t parameter = PLAIT_F32;  // parameters as they are kept, and as optimizers see them
@@ -24,6 +27,8 @@ struct Precision {
   // rounded, see round_weights.hpp.
   bool low_weights = false;
   bool low_frozen = false;  // the same of frozen ones, which nothing updates
+  // So are optimizer states of the shape of a parameter of two or more dimensions: kLowState.
+  bool low_states = false;
   std::string
       frozen_format;       // frozen weights of products are numbers of 8 or 4 bits; "": they stay
   bool tf32 = false;       // products of f32 are computed in TF32 where the device can

@@ -30,12 +30,13 @@ program::Attrs place_of(const Parameter& p) {
 
 }  // namespace
 
-ValueId assign_rounded(Graph& g, const Plan& plan, const RoundedElements& which, ValueId target,
-                       ValueId v) {
+ValueId assign_rounded(Graph& g, const Plan& plan, const RoundedElements& which,
+                       const Rounded& what, ValueId target, ValueId v) {
   const Parameter& p = *which.parameter;
-  program::Attrs attrs = place_of(p);
+  program::Attrs attrs = what.replicated ? program::Attrs{} : place_of(p);
   attrs.set(attr("seed", plan.experiment.run.seed));
-  attrs.set(attr("stream", static_cast<int64_t>(name_hash(p.name + "#rounding"))));
+  const std::string name = what.state.empty() ? p.name : p.name + "." + what.state;
+  attrs.set(attr("stream", static_cast<int64_t>(name_hash(name + "#rounding"))));
   attrs.set(attr("begin", which.begin));
   const ValueId rounded = g.apply1("round_stochastic", {v, which.step}, std::move(attrs));
   g.value(rounded).alias_of = target;

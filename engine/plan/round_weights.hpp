@@ -1,8 +1,10 @@
-// Weights that are kept in 16 bits alone (Precision::low_weights): an optimizer sees them as f32,
-// and what it makes of them is rounded stochastically. Which way an element is rounded depends on
-// seed, step, parameter and its place in the global tensor alone: on no layout.
+// Weights and optimizer states that are kept in 16 bits alone (Precision::low_weights, low_states):
+// an optimizer sees them as f32, and what it makes of them is rounded stochastically. Which way an
+// element is rounded depends on seed, step, parameter, state and its place in the global tensor
+// alone: on no layout.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/plan/plan_draft.hpp"
@@ -16,9 +18,15 @@ struct RoundedElements {
   program::ValueId step = 0;  // (): updates made, counting this one
 };
 
+// What has an element for each of a parameter, and is rounded: the parameter, or a state of it.
+struct Rounded {
+  std::string state = {};   // its name; "": the parameter
+  bool replicated = false;  // a state that tensor ranks do not share, though they do the parameter
+};
+
 // Rounds `v`, f32, to the memory of `target`. Returns the value of the target afterwards.
 program::ValueId assign_rounded(program::Graph& g, const Plan& plan, const RoundedElements& which,
-                                program::ValueId target, program::ValueId v);
+                                const Rounded& what, program::ValueId target, program::ValueId v);
 
 // A part of a bucket that lies within one parameter.
 struct BucketPiece {

@@ -39,9 +39,10 @@ TensorRule::TensorRule(const Plan& plan, const Parameter& parameter, std::string
       prefix_(std::move(prefix)),
       graph_(std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar)) {
   graph_->scope = std::move(scope);
-  for (const TensorState& s : known)
-    states_.push_back(
-        {s, graph_->persistent(s.name, s.shape, marker(kFirstState + states_.size()))});
+  for (const TensorState& s : known) {
+    const ValueId v = graph_->persistent(s.name, s.shape, marker(kFirstState + states_.size()));
+    states_.push_back({s, v, 0, v});
+  }
 }
 
 void TensorRule::check_value(ValueId v) const {
@@ -97,20 +98,29 @@ int32_t TensorRule::shard_dim_of(const plait_state& s) const {
   return -1;
 }
 
+bool TensorRule::is_like_parameter(const plait_state& s) const {
+  if (!program::same_dims(s.shape, parameter_.shape)) return false;
+  for (uint32_t d = 0; d < s.shape.ndim; ++d)
+    if (s.parameter_dims[d] != static_cast<int32_t>(d)) return false;
+  return true;
+}
+
 ValueId TensorRule::state(const plait_state& s) {
   check_state(s);
-  const plait_shape shape = make_shape(plan_.precision.state, program::dims_of(s.shape));
+  const uint32_t type = low_states_ && is_like_parameter(s) ? kLowState : plan_.precision.state;
+  const plait_shape shape = make_shape(type, program::dims_of(s.shape));
   if (StateUse* known = find(s.name)) {
     if (!program::same(known->state.shape, shape))
       malformed(std::string("asks for state '") + s.name + "' as " +
                 program::text(known->state.shape) + " and as " + program::text(shape));
-    return known->current;
+    return known->read;
   }
   StateUse use;
   use.state = {prefix_ + s.name, s.initial, shape, shard_dim_of(s), {}};
   use.current = graph_->persistent(use.state.name, shape, marker(kFirstState + states_.size()));
+  use.read = graph_->as_type(use.current, plan_.precision.state);
   states_.push_back(use);
-  return use.current;
+  return use.read;
 }
 
 void TensorRule::set_state(const std::string& name, ValueId v) {

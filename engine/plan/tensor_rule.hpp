@@ -19,12 +19,17 @@ class TensorRule {
   struct StateUse {
     TensorState state;
     program::ValueId current = 0, next = 0;  // next 0: it stays as it is
+    program::ValueId read = 0;               // current, as the rule sees it
   };
 
   // scope: of its ops. author: "[plugin x] optimizer 'y'", for messages. prefix: of the names of
   // its states. known: states that a rule before it has; its own follow them.
   TensorRule(const Plan& plan, const Parameter& parameter, std::string scope, std::string author,
              std::string prefix = {}, const std::vector<TensorState>& known = {});
+
+  // States that lie as the parameter does, element by element, are kept as kLowState; the rule sees
+  // f32. Before it is written.
+  void keep_low_states() { low_states_ = true; }
 
   program::Graph& graph() { return *graph_; }
   // The next input. like_parameter: sharded as the parameter is; else replicated.
@@ -58,11 +63,13 @@ class TensorRule {
   void set_state(const std::string& name, program::ValueId v);
   void check_state(const plait_state& s) const;
   int32_t shard_dim_of(const plait_state& s) const;
+  bool is_like_parameter(const plait_state& s) const;
   StateUse* find(const std::string& name);
 
   const Plan& plan_;
   const Parameter& parameter_;
   std::string author_, prefix_;
+  bool low_states_ = false;
   std::unique_ptr<program::Graph> graph_;
   std::vector<Port> inputs_, results_;
   std::vector<StateUse> states_;

@@ -28,6 +28,7 @@ TensorRule optimizer_rule(const PlanDraft& plan, const ParameterGroup& group, co
   const plait_optimizer_item& item = optimizer.item;
   TensorRule rule(plan, p, group.name,
                   "[plugin " + optimizer.plugin + "] optimizer '" + item.name + "'");
+  if (group.low_states && !has_method_rules(plan, p)) rule.keep_low_states();
   Graph& g = rule.graph();
   const plait_shape scalar = make_shape(plan.precision.scalar, {});
   const program::Dims dims = program::dims_of(p.shape);
@@ -82,7 +83,9 @@ TensorUpdate begin_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup
   TensorUpdate made;
   for (const TensorState& s : p.states)
     made.states.push_back(
-        {g.persistent(p.name + "." + s.name, local_shape(plan, s.shape, s.shard_dim), s.at), 0});
+        {g.persistent(p.name + "." + s.name, local_shape(plan, s.shape, s.shard_dim), s.at),
+         0,
+         {s.name, p.sharded && s.shard_dim < 0}});
   std::vector<ValueId> states, next;
   for (const NextValue& s : made.states) states.push_back(s.target);
   made.parameter = rule.write(g,
@@ -93,34 +96,41 @@ TensorUpdate begin_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup
   return made;
 }
 
-ValueId finish_tensor_update(Graph& g, const Plan& plan, const ParameterGroup& group,
-                             const Parameter& p, const TensorUpdateInputs& in,
-                             const TensorUpdate& made) {
+ValueId finish_tensor_update(Graph& g, const Plan& plan, const Parameter& p,
+                             const TensorUpdateInputs& in, const TensorUpdate& made) {
   std::vector<NextValue> all{{in.parameter, made.parameter}};
   for (const NextValue& s : made.states)
     if (s.next) all.push_back(s);
-  if (!group.rounds) return assign_if_finite(g, in.finite, all, 0, nullptr, nullptr, in.split);
   const RoundedElements whole{&p, 0, in.count};
-  return assign_if_finite(g, in.finite, all, 0, &plan, &whole);
+  return assign_if_finite(g, in.finite, all, 0, &plan, &whole, in.split);
 }
 
 ValueId write_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup& group,
                             const Parameter& p, const TensorUpdateInputs& in) {
-  return finish_tensor_update(g, plan, group, p, in, begin_tensor_update(g, plan, group, p, in));
+  return finish_tensor_update(g, plan, p, in, begin_tensor_update(g, plan, group, p, in));
 }
 
 ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all, ValueId copy,
                          const Plan* plan, const RoundedElements* rounded, SplitValue* split) {
+  const auto rounds = [&](const NextValue& one) {
+    return rounded && g.shape(one.target).dtype == kLowState;
+  };
   std::vector<ValueId> chosen;
   for (const NextValue& one : all) {
-    const bool rounds = rounded && chosen.empty();
-    const ValueId old = rounds ? g.as_type(one.target, PLAIT_F32) : one.target;
+    const ValueId old = g.as_type(one.target, g.shape(one.next).dtype);
     chosen.push_back(g.apply1("select", {finite, one.next, old}));
   }
-  ValueId first = rounded || split ? 0 : g.assign(all[0].target, chosen[0]);
-  for (size_t i = 1; i < all.size(); ++i) g.assign(all[i].target, chosen[i]);
-  // Last, so that states are written in the pass that makes them.
-  if (rounded) first = assign_rounded(g, *plan, *rounded, all[0].target, chosen[0]);
+  ValueId first = 0;
+  const auto assign = [&](size_t i, bool low) {
+    if (rounds(all[i]) != low || (split && i == 0)) return;
+    const ValueId made =
+        low ? assign_rounded(g, *plan, *rounded, all[i].rounded, all[i].target, chosen[i])
+            : g.assign(all[i].target, chosen[i]);
+    if (i == 0) first = made;
+  };
+  // What is rounded comes last, so that the others are written in the pass that makes them.
+  for (const bool low : {false, true})
+    for (size_t i = 0; i < all.size(); ++i) assign(i, low);
   if (split) first = (*split = assign_split(g, *split, chosen[0])).high;
   if (copy) g.assign(copy, chosen[0]);
   return first;

@@ -29,6 +29,7 @@ struct TensorUpdateInputs {
 // What an update leaves in a parameter or a state; next 0: it stays.
 struct NextValue {
   program::ValueId target = 0, next = 0;
+  Rounded rounded = {};  // what the target is, where it has 16 bits
 };
 // What the optimizer makes of a parameter that this rank owns, not assigned so far.
 struct TensorUpdate {
@@ -39,8 +40,8 @@ TensorUpdate begin_tensor_update(program::Graph& g, PlanDraft& plan, const Param
                                  const Parameter& parameter, const TensorUpdateInputs& in);
 // Assigns it. Returns the parameter as it is then.
 program::ValueId finish_tensor_update(program::Graph& g, const Plan& plan,
-                                      const ParameterGroup& group, const Parameter& parameter,
-                                      const TensorUpdateInputs& in, const TensorUpdate& made);
+                                      const Parameter& parameter, const TensorUpdateInputs& in,
+                                      const TensorUpdate& made);
 // Both.
 program::ValueId write_tensor_update(program::Graph& g, PlanDraft& plan,
                                      const ParameterGroup& group, const Parameter& parameter,
@@ -49,9 +50,9 @@ program::ValueId write_tensor_update(program::Graph& g, PlanDraft& plan,
 // Assigns them; a step that is not finite changes nothing, on every rank alike. All are chosen
 // before the first is assigned, since a next value may be an old one: a state that keeps the
 // parameter of the step before. copy (0: none) becomes what the first target does. Returns the
-// first target as it is then. rounded (nullptr: it is not): the first target has 16 bits. split
-// (nullptr: it is not): the halves that the first target was joined from, and is written to; they
-// become what they are then.
+// first target as it is then. rounded: of which elements they are, to round targets of 16 bits
+// stochastically; nullptr: to the nearest. split (nullptr: it is not): the halves that the first
+// target was joined from, and is written to; they become what they are then.
 program::ValueId assign_if_finite(program::Graph& g, program::ValueId finite,
                                   const std::vector<NextValue>& all, program::ValueId copy = 0,
                                   const Plan* plan = nullptr,

@@ -40,7 +40,7 @@ std::unique_ptr<Graph> new_graph(const Plan& plan) {
 struct BucketValues {
   ValueId parameter, gradient;
   ValueId low = 0;  // copy of the parameter; 0: none, or made when the replicas have gathered it
-  const RoundedElements* rounded = nullptr;  // the parameter is of 16 bits
+  const RoundedElements* rounded = nullptr;  // which they are, where something has 16 bits
   SplitValue* split = nullptr;  // it lies in these halves; they become what they are then
 };
 
@@ -59,7 +59,7 @@ void check_updated(const Graph& g, const PluginCall& at, const std::string& what
 ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Bucket& bucket,
                      const BucketValues& values, const StepScale& common) {
   const auto [item, config, plugin] = optimizer_of(plan, group);
-  std::vector<ValueId> current(group.states.size(), 0), next(group.states.size(), 0);
+  std::vector<ValueId> current(group.states.size(), 0), read(current), next(current);
   const auto index_of = [&](const std::string& name) {
     const auto at = std::find_if(group.states.begin(), group.states.end(),
                                  [&](const OptimizerState& s) { return s.name == name; });
@@ -71,17 +71,19 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
   hooks.state = [&](const std::string& name, double initial) {
     const size_t i = index_of(name);
     if (i == group.states.size()) {
-      FlatBuffer values = plan.storage.add_flat(segment_name(group) + "." + name,
-                                                Category::kOptimizer, plan.precision.state);
+      FlatBuffer values =
+          plan.storage.add_flat(segment_name(group) + "." + name, Category::kOptimizer,
+                                group.low_states ? kLowState : plan.precision.state);
       plan.storage.append(values, group.shard_elements);
       group.states.push_back({name, initial, values});
-      current.push_back(0);
-      next.push_back(0);
+      for (auto* of : {&current, &read, &next}) of->push_back(0);
     }
-    if (current[i] == 0)
+    if (current[i] == 0) {
       current[i] = flat(g, group.name + "." + name, group.states[i].values, bucket.state_begin,
                         bucket.shard_elements);
-    return current[i];
+      read[i] = g.as_type(current[i], plan.precision.state);
+    }
+    return read[i];
   };
   hooks.set_state = [&](const std::string& name, ValueId v) {
     const size_t i = index_of(name);
@@ -113,7 +115,7 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
     if (next[i]) check_updated(g, at, "state '" + group.states[i].name + "'", next[i], current[i]);
   std::vector<NextValue> all{{values.parameter, out}};
   for (size_t i = 0; i < group.states.size(); ++i)
-    if (next[i]) all.push_back({current[i], next[i]});
+    if (next[i]) all.push_back({current[i], next[i], {group.states[i].name}});
   return assign_if_finite(g, common.finite, all, values.low, &plan, values.rounded, values.split);
 }
 
@@ -124,7 +126,7 @@ struct Updated {
   std::vector<std::pair<size_t, const Parameter*>> open;
 };
 
-// The same for parameters that do not lie as f32, a piece at a time.
+// The same where a parameter or its states do not lie as f32, a piece at a time.
 Updated write_pieces(Graph& g, PlanDraft& plan, ParameterGroup& group, const Bucket& bucket,
                      const std::vector<const Parameter*>& members, const BucketValues& values,
                      const StepScale& common) {
@@ -136,6 +138,9 @@ Updated write_pieces(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
                     make_shape(dtype, {piece.own.shard_elements}));
     };
     BucketValues own{0, part(values.gradient)};
+    if (values.low) own.low = part(values.low);
+    piece.elements.step = common.count;
+    own.rounded = &piece.elements;
     SplitValue halves;
     if (values.split) {
       halves = part_of(g, *values.split, piece.offset,
@@ -143,9 +148,7 @@ Updated write_pieces(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
       own.parameter = joined(g, halves);
       own.split = &halves;
     } else {
-      piece.elements.step = common.count;
       own.parameter = part(values.parameter);
-      own.rounded = &piece.elements;
     }
     updated.values.push_back(write_bucket(g, plan, group, piece.own, own, common));
     if (values.split) updated.rests.push_back(halves.rest);
@@ -184,7 +187,7 @@ Updated write_tensors(Graph& g, PlanDraft& plan, const ParameterGroup& group, co
       in.parameter = part(values.parameter);
     }
     if (has_method_rules(plan, *p)) {
-      methods.add(group, *p, in, begin_tensor_update(g, plan, group, *p, in));
+      methods.add(*p, in, begin_tensor_update(g, plan, group, *p, in));
       updated.open.emplace_back(updated.values.size(), p);
       updated.values.push_back(0);
     } else {
@@ -310,7 +313,7 @@ void update_bucket(Graph& g, PlanDraft& plan, UpdatedBucket& one, ValueId gradie
   }
   if (group.scope == PLAIT_SCOPE_TENSOR)
     one.updated = write_tensors(g, plan, group, bucket, one.members, values, common, methods);
-  else if (group.rounds || group.is_split())
+  else if (group.rounds || group.is_split() || group.low_states)
     one.updated = write_pieces(g, plan, group, bucket, one.members, values, common);
   else
     one.updated.values = {write_bucket(g, plan, group, bucket, values, common)};

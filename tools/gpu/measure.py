@@ -65,6 +65,7 @@ SPEED = [
     ("1.5B fp8, 16 x 1024", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST, FP8], 12),
     ("7B bf16, f32 weights beside it, 4 x 1024", LLAMA, BF16[1:], 12),  # 121 GB: an H200
     ("7B bf16, bf16 weights, 4 x 1024", LLAMA, [*BF16[1:], "precision.master=false"], 12),
+    ("7B bf16, bf16 weights and states, 4 x 1024", LLAMA, [*BF16[1:], "precision.master=false", "precision.states=bf16"], 12),
 ]
 LOSSES = [
     # name, experiment, overrides, largest relative difference

@@ -101,3 +101,32 @@ TEST_CASE_FIXTURE(Fixture, "a shard is rounded as those elements of the whole te
   update(columns, 3);
   expect(std::string(kInputs) + kSelect + kRounded + ", first: 12, run: 6, stride: 18, begin: 3}");
 }
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a state of 16 bits has numbers of its own, and comes behind the others") {
+  const std::string inputs = std::string(kInputs) + R"(
+    %5 f32 (4, 6) at 4:0 = persistent "model.fc.weight, f32"
+    %6 f32 (4, 6) at 5:0 = persistent "the average made of it"
+    )";
+  Parameter p = parameter({4, 18});
+  p.sharded = true;
+  p.shard_dim = 1;
+  p.box = {{0, 12}, {4, 6}};
+  const char* const chosen = R"(
+    %7 f32 (4, 6) = map(%1) [copy(x0)]
+    %8 f32 (4, 6) = map(%3, %6, %7) [select(x0, x1, x2)]
+    %9 f32 (4, 6) = map(%3, %2, %5) [select(x0, x1, x2)]
+    %10 f32 (4, 6) in %5 = map(%9) [copy(x0)]
+    )";
+  PlanDraft plan;
+  plan.experiment.run.seed = 7;
+  const RoundedElements which{&p, 3, 4};
+  for (const bool replicated : {false, true}) {
+    read(inputs);
+    assign_if_finite(g, 3, {{1, 6, {"m", replicated}}, {5, 2}}, 0, &plan, &which);
+    expect(
+        inputs + chosen +
+        "%11 bf16 (4, 6) in %1 = round_stochastic(%8, %4) {seed: 7, stream: 5492499680664595605" +
+        (replicated ? "" : ", first: 12, run: 6, stride: 18") + ", begin: 3}");
+  }
+}
