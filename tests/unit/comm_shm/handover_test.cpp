@@ -237,6 +237,20 @@ TEST_CASE("more connections than are kept replace the oldest") {
   CHECK(!has_ended(silent[256]));
 }
 
+TEST_CASE("connections that have ended keep no room from a member that is slow") {
+  First first;
+  const Fd slow = connected(first.socket(), "");
+  first.server.serve(kNow);
+  for (int i = 0; i < 300; ++i) {
+    connected(first.socket(), "");
+    first.server.serve(kNow);  // accepts it
+    first.server.serve(kNow);  // and finds it closed
+  }
+  REQUIRE(send(slow.get(), kKey.data(), kKey.size(), MSG_NOSIGNAL) > 0);
+  first.server.serve(kNow);
+  CHECK(first.server.served() == 1);
+}
+
 TEST_CASE("a member whose connection ends connects again") {
   const std::string name = "plait-test-again-" + std::to_string(getpid());
   const Fd socket = listening(name, 4);

@@ -82,6 +82,26 @@ TEST_CASE("an optimizer is told which parameters are matrices of groups") {
   CHECK(n == 6);  // two weights, with two factors each
 }
 
+// Of a sample of 6 tokens, forward and backward: the router, the two products of each expert that
+// a token is sent to, and the head.
+double flops(double experts, double chosen) {
+  const double tokens = 6, width = 8, ffn = 5, classes = 4;
+  const double of_token = width * experts + chosen * 2 * width * ffn;
+  return 3 * 2 * (tokens * of_token + tokens * width * classes);
+}
+
+TEST_CASE("a token counts the products of the experts that it is sent to, three times") {
+  const Planned p = planned(experiment());
+  REQUIRE_MESSAGE(p.plan, p.problems);
+  CHECK(p.plan->flops_per_sample.masked == flops(3, 2));
+  std::string one = experiment();
+  const std::string_view several = "experts = 3, top_k = 2";
+  one.replace(one.find(several), several.size(), "experts = 1, top_k = 1");
+  const Planned alone = planned(one);
+  REQUIRE_MESSAGE(alone.plan, alone.problems);
+  CHECK(alone.plan->flops_per_sample.masked == flops(1, 1));
+}
+
 TEST_CASE("a method that takes no experts leaves them, and that is said") {
   Planned p = planned(experiment(adapter("dora", "\"model.mlp.*.weight\"")));
   CAPTURE(p.problems);
