@@ -146,8 +146,11 @@ void show_memory(Terminal& t, const Json& plan, bool all) {
   const double total = memory.value("total", 0.0);
   const auto here = static_cast<double>(machine().memory);
   std::string text = t.bold("memory of this rank: " + bytes_text(total));
+  const std::string together = memory_of_ranks(plan);
   if (total > here && here > 0)
     text += t.bold(", more than the " + bytes_text(here) + " of this machine");
+  else if (!together.empty())
+    text += t.bold("; " + together);
   else if (here > 0)
     text += "; this machine has " + bytes_text(here);
   t.paragraph("\n" + text + (all ? "  (arena: on the device; total: with that of the host)" : ""));
@@ -184,7 +187,7 @@ void show_pipeline(Terminal& t, const Json& plan) {
               "  (by FLOPs; messages are free)");
   const bool split = p.value("split_backward", false);
   Table table(split ? "rrrrrrl" : "rrrrrl");
-  std::vector<std::string> head{"stage", "rank", "idle", "forward", "backward"};
+  std::vector<std::string> head{"stage", "pipeline rank", "idle", "forward", "backward"};
   if (split) head.emplace_back("weight grad");
   head.emplace_back("layers");
   table.row(head);
@@ -351,6 +354,20 @@ void show_stage_memory(Terminal& t, const Json& job) {
 }
 
 }  // namespace
+
+std::string memory_of_ranks(const Json& plan, int64_t here) {
+  const Json topology = plan.value("topology", Json::object());
+  const int64_t ranks = here > 0 ? here : topology.value("ranks", int64_t{1});
+  const double total = plan.value("memory", Json::object()).value("total", 0.0);
+  const double all = total * static_cast<double>(ranks);
+  const auto has = static_cast<double>(machine().memory);
+  if (has == 0 || all <= has) return "";
+  return strf(ranks == 1 ? "%lld rank needs %s%s, more than the "
+                         : "%lld ranks on one machine need %s%s, more than the ",
+              static_cast<long long>(ranks), topology.value("pipeline", 1LL) > 1 ? "about " : "",
+              bytes_text(all).c_str()) +
+         bytes_text(has) + " of this one";
+}
 
 std::vector<std::string> shared_memory_lines(const Json& plan) {
   const bool about = plan.value("topology", Json::object()).value("pipeline", 1LL) > 1;

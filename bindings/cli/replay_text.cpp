@@ -46,7 +46,7 @@ void show_stages(Terminal& t, const Json& r) {
                           r.value("pipeline", 1LL), percent(r.value("idle_share", 0.0)).c_str())));
   const bool split = stages.front().contains("weight_grad_seconds");
   Table table(split ? "rrrrrrl" : "rrrrrl");
-  std::vector<std::string> head{"stage", "rank", "busy", "forward", "backward"};
+  std::vector<std::string> head{"stage", "pipeline rank", "busy", "forward", "backward"};
   if (split) head.emplace_back("weight grad");
   head.emplace_back("layers");
   table.row(head);

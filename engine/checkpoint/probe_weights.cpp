@@ -15,7 +15,7 @@ void require_path(FileSystem& files, const std::string& key, const std::string& 
     fail_not_found("[weights] " + key + " names '" + path + "', which does not exist, expected " +
                    expected +
                    "a checkpoint, ckpt/best or a run directory; a relative path is looked up in "
-                   "the data folder and beside the experiment file");
+                   "the data folder, beside the experiment file and in the current folder");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kTopKeys[] = {"model",   "models", "optimizer", "loss", "losses",
                                          "metrics", "data",   "device",    "comm", "tokenizer"};
 
-constexpr size_t kMostLetters = 200;  // of a name
+constexpr size_t kMostLetters = 128;  // of a name, which may be that of a folder
 
 // Names of the tables directly inside section `path` that are sections themselves.
 std::vector<std::string_view> subsections(std::string_view path) {

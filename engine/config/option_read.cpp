@@ -52,7 +52,13 @@ class OptionReader {
     const bool scalar = node.is(NodeKind::kInt) || node.is(NodeKind::kReal) ||
                         node.is(NodeKind::kBool) || node.is(NodeKind::kText);
     if (scalar) found = node.toml();
-    return "expected " + describe_option(option_) + ", found " + found + whole(node);
+    return "expected " + describe_option(option_) + ", found " + found + whole(node) +
+           (scalar ? as_texts(node) : "");
+  }
+  // A list of strings may be one string, which a name of digits is where it is quoted.
+  std::string as_texts(const Node& node) const {
+    if (option_.type != PLAIT_OPT_TEXTS || node.is(NodeKind::kText)) return "";
+    return ": write [\"" + node.toml() + "\"]";
   }
   // TOML's 1e3 is a real number.
   std::string whole(const Node& node) const {

@@ -170,6 +170,8 @@ OptionValue read_one(const Node& table, const plait_option& option, const std::s
   return value;
 }
 
+bool is_override(const Origin& origin) { return origin.file.starts_with("override "); }
+
 void find_unknown(const Node& table, const OptionView& declared,
                   std::span<const std::string_view> engine_keys, const std::string& path,
                   Problems& problems) {
@@ -180,11 +182,14 @@ void find_unknown(const Node& table, const OptionView& declared,
   for (const Node::Entry& entry : table.entries()) {
     if (std::binary_search(known.begin(), known.end(), entry.key)) continue;
     if (const std::string now = renamed_key(entry.key, known); !now.empty()) {
+      const std::string value = renamed_value(entry.key);
       problems.add(entry.origin, key_path(path, entry.key),
                    "'" + entry.key + "' is now called '" + now + "'",
-                   table.find(now)                    ? "remove it: '" + now + "' is set as well"
-                   : renamed_value(entry.key).empty() ? "rename it"
-                                                      : renamed_value(entry.key));
+                   is_override(entry.origin) ? "write " + key_path(path, now) + "=..." +
+                                                   (value.empty() ? "" : ": " + value)
+                   : table.find(now) ? "remove it: '" + now + "' is set as well"
+                   : value.empty()   ? "rename it"
+                                     : value);
       continue;
     }
     std::string near = near_key(entry.key, known);

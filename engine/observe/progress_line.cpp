@@ -248,7 +248,7 @@ void add_plain_line(LineText& to, const ProgressState& s) {
   to.add("  ");
   add_rate(to, s, 0);
   if (s.mfu > 0) {
-    to.add(", ");
+    to.add(", mfu ");
     add_share(to, s);
   }
   if (s.steps <= 0) return;

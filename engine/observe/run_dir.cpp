@@ -64,10 +64,10 @@ void check_name(const std::string& name) {
   bool good = !parts.empty();
   for (const std::string& part : parts) good = good && is_safe_name(part);
   if (!good)
-    fail_config(
-        "[run] the name '" + printable(name.substr(0, 200)) +
-        "' cannot be used for a folder, expected letters, digits, '-', '_' and '.' (not first); "
-        "change run.name");
+    fail_config("[run] the name '" + printable(name.substr(0, 200)) +
+                "' cannot be used for a folder, expected at most 128 letters, digits, '-', '_' and "
+                "'.', the "
+                "first no '-' and no '.'; change run.name");
 }
 
 // Makes the directory entries of a folder and its parents durable, up to `top`.

@@ -93,7 +93,9 @@ class Keys(Check):
                 ("precision=bf16", "precision", "write precision.compute=bf16"),
                 ("run.steps=1e3", "run.steps", "found 1000.0: write 1000"),
                 ("extends=base.toml", "extends", "is a key of files, which an override cannot add"),
-                ("run.name=" + "a" * 250, "run.name", "250 characters cannot name a folder", "at most 200")):
+                ("optimizer.rate=0.1", "optimizer.rate", "'rate' is now called 'learning_rate'", "write optimizer.learning_rate=..."),
+                ("data.train={type=\"csv\", path=\"a.csv\", target=2}", "data.train.target", "expected list of strings, found 2: write [\"2\"]"),
+                ("run.name=" + "a" * 129, "run.name", "129 characters cannot name a folder", "at most 128")):
             with self.subTest(override=override):
                 self.only(TINY, path, f"override '{override}'", *texts, overrides=[override])
         lora = TINY + '[[model.adapters]]\ntype = "lora"\nmatch = ["*"]\nr = 4\ntarget_modules = ["q"]\n'

@@ -93,6 +93,8 @@ class Plan(Case):
         full = rows()
         kernels = [k for program in self.plan()["programs"] for k in program["kernels"]]
         self.assertEqual([row[:2] for row in full], [[k["op"], k["scope"]] for k in kernels])
+        self.assertEqual({k["op"]: k["kernel"] for k in kernels if k["op"].startswith("cross_entropy")},
+                         {"cross_entropy": "simd", "cross_entropy_grad": "simd"})
         product = next(row for row in full if row[0] == "matmul")
         self.assertEqual(product, ["matmul", "model.linear1", "f32 (16, 8) f32 (16, 8) f32 (16) -> f32 (16, 16)"])
         loss = next(row for row in full if row[0] == "cross_entropy")

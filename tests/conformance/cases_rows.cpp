@@ -139,6 +139,15 @@ void add_special_rows(std::vector<Case>& out) {
   const Input label{shape(PLAIT_I32, {6}), 0, 19};
   out.push_back(
       {"cross_entropy of special numbers", "cross_entropy", {in, label}, {f32({6}), f32({6})}});
+  // All classes of this part are impossible in the first and the fourth row; another part has some.
+  Input impossible{x, -3, 3};
+  for (int i = 0; i < 19; ++i)
+    for (const int row : {0, 3}) impossible.set.push_back({row * 19 + i, -kInf});
+  out.push_back({"cross_entropy of a part without a possible class",
+                 "cross_entropy",
+                 {impossible, {shape(PLAIT_I32, {6}), 19, 38}},
+                 {f32({6}), f32({6})},
+                 {number("first", 0), number("total", 38)}});
   // Ignored, the last class, one past it, far past it, and a word whose low half looks valid.
   const Input odd{shape(PLAIT_I64, {6}),
                   0,

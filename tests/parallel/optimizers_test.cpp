@@ -309,6 +309,7 @@ TEST_SUITE("optimizers_3") {
           {"dimension", "asks for state 'rows' whose dimension 0 runs along dimension 5"},
           {"below", "asks for state 'rows' whose dimension 0 runs along dimension -2"},
           {"twice", "asks for state 'rows' with two dimensions along dimension 0"},
+          {"twice in the last", "asks for state 'rows' with two dimensions along dimension 1"},
           {"negative", "asks for state 'rows' with an extent of -1 in dimension 0"},
           {"other shape", "asks for state 'rows' as f64 (16) and as f64 (16, 16)"},
           {"set_state", "sets state 'rows' to f64 (), expected f64 (16)"},

@@ -178,8 +178,10 @@ std::vector<Candidate> Line::value_of(const CLI::Option& of, const std::string& 
 std::vector<Candidate> Line::item_names() {
   const Engine engine = context_.open_engine();
   std::vector<Candidate> all;
+  std::set<std::string> known;  // items of several kinds may share a name
   for (const Json& item : Declarations(engine).items())
-    all.push_back({item.at("name"), kind_word(item.at("kind")) + ": " + item.value("help", "")});
+    if (known.insert(item.at("name")).second)
+      all.push_back({item.at("name"), kind_word(item.at("kind")) + ": " + item.value("help", "")});
   return all;
 }
 

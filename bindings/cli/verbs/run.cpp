@@ -45,6 +45,7 @@ class Run {
   SessionSettings settings();
   Session open(const Plan& plan);
   void announce(const Json& plan, const Json& session);
+  void warn_of_memory();
   void tell_more(double opened);  // seconds
   void on_step(const plait_step_result& r);
   void pass_events_on();
@@ -334,8 +335,22 @@ void Run::tell_more(double opened) {
                  ": memory, initial values, data, connections");
 }
 
+// Memory that a process asked for is given to it when it is used: too much of it ends the process
+// in the middle of a step, without a word.
+void Run::warn_of_memory() {
+  if (own_.local_rank != 0) return;
+  const std::string needed = memory_of_ranks(plan_, own_.local_size);
+  if (!needed.empty())
+    terminal_.log(PLAIT_LOG_WARN,
+                  "[run] " + needed +
+                      "; the system may kill the run when it uses them: see plait plan, lower "
+                      "batch.micro, or shard more (topology.zero, topology.tensor)");
+}
+
 int Run::train(const Plan& plan) {
   const Clock::time_point before = Clock::now();
+  plan_ = Json::parse(plan.describe());
+  warn_of_memory();
   Waiting waiting(terminal_, "opening: memory, initial values, weights, data",
                   values_.at("run.progress").value("value", true));
   Session session = open(plan);
@@ -344,7 +359,6 @@ int Run::train(const Plan& plan) {
   report_connected();
   const Json facts = Json::parse(session.describe());
   if (own_.rank == 0) report_run_dir(facts.value("run_dir", ""));
-  plan_ = Json::parse(plan.describe());
   announce(plan_, facts);
   tell_more(opened);
   if (const std::string dir = facts.value("run_dir", ""); terminal_.json && !dir.empty())

@@ -41,6 +41,7 @@ Value build_faulty(Builder& b, const Options& o, const Update& u) {
   if (fault == "dimension") along(rows, {5});
   if (fault == "below") along(rows, {-2});
   if (fault == "twice") along(rows, {0, 0});
+  if (fault == "twice in the last") along(rows, {1, 1});
   if (fault == "negative") along(-1, {-1});
   if (fault == "other shape") {
     along(rows, {0});

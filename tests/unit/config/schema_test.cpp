@@ -53,6 +53,7 @@ TEST_CASE("the role of each key of a section") {
                                            "precision.compute",
                                            "precision.master",
                                            "precision.split_master",
+                                           "precision.states",
                                            "precision.frozen",
                                            "precision.residual",
                                            "precision.tf32",

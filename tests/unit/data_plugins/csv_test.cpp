@@ -197,6 +197,13 @@ TEST_CASE("csv makes columns or ids of categories, in the order of the columns")
   CHECK(Dataset("csv", added.given).read<float>(0, {1}) == Floats{4, 1, 0});
 }
 
+TEST_CASE("csv orders categories that are numbers as such, and equal ones by their texts") {
+  const Csv csv("a,kind\n1,10\n2,2.0\n3,2\n4,2.00\n",
+                {{"categories", "[\"kind\"]"}, {"encoding", "\"id\""}});
+  CHECK(Dataset("csv", csv.given).read<int32_t>(1, {0, 1, 2, 3}) ==
+        std::vector<int32_t>{3, 1, 0, 2});
+}
+
 TEST_CASE("csv fits another file as it fitted that of training") {
   const Folder folder;
   const std::string train = folder.write("train.csv", "a,c\n1,x\n,y\n5,x\n"),

@@ -70,11 +70,11 @@ TEST_CASE("a plain line: what is known of a state") {
   s.evaluated_samples = 10;
   s.evaluation_loss = 1.5;
   CHECK(plain_line(s) ==
-        "step 500/1000  loss 0.2311  eval 1.5  lr 0.01  4.40M tokens/s, 41 %  ETA 0:10");
+        "step 500/1000  loss 0.2311  eval 1.5  lr 0.01  4.40M tokens/s, mfu 41 %  ETA 0:10");
   s.mfu = 0.0512;
   s.perplexity = 4.4817;
   CHECK(plain_line(s) ==
-        "step 500/1000  loss 0.2311  eval 1.5 (ppl 4.482)  lr 0.01  4.40M tokens/s, 5.1 %  ETA "
+        "step 500/1000  loss 0.2311  eval 1.5 (ppl 4.482)  lr 0.01  4.40M tokens/s, mfu 5.1 %  ETA "
         "0:10");
 }
 

@@ -121,6 +121,8 @@ TEST_CASE("the warning names the op that takes longer, if one does") {
   CHECK(text(other, other) ==
         begin + ". Its kernels take as long as those of rank 0, so the time passes between them" +
             end);
+  const OpSeconds little = {{"a", 0.25}, {"b", 0.1}};
+  CHECK(text(little, other) == text(other, other));
   CHECK(text(one, OpSeconds{}) == begin + end);
 }
 
