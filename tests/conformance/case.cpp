@@ -75,10 +75,10 @@ void leave_out_large() { chosen_ops().large = false; }
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto* add :
-       {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases, add_layout_cases,
-        add_random_cases, add_attention_cases, add_attention_cached_cases, add_quantized_cases,
-        add_float8_cases, add_halves_cases, add_statistics_cases, add_grouped_cases})
+  for (auto* add : {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases,
+                    add_layout_cases, add_random_cases, add_attention_cases,
+                    add_attention_cached_cases, add_quantized_cases, add_float8_cases,
+                    add_halves_cases, add_statistics_cases, add_grouped_cases, add_draw_cases})
     add(all);
   std::erase_if(all, [](const Case& c) {
     return !chosen_ops().has(c.op) || (c.large && !chosen_ops().large);

@@ -90,5 +90,6 @@ void add_quantized_cases(std::vector<Case>& out);
 void add_float8_cases(std::vector<Case>& out);
 void add_halves_cases(std::vector<Case>& out);
 void add_grouped_cases(std::vector<Case>& out);
+void add_draw_cases(std::vector<Case>& out);
 
 }  // namespace conformance
