@@ -213,14 +213,12 @@ size_t Generator::step(const OnToken& on_token) {
     admit();
     tokens_.clear();
     for (size_t slot = 0; slot < slots_.size(); ++slot)
-      if (const auto& s = slots_[slot])
-        tokens_.push_back({static_cast<int32_t>(slot), s->ids.back(),
-                           static_cast<int64_t>(s->ids.size()) - 1, s->prompt.adapter});
+      if (slots_[slot]) tokens_.push_back(input_of(slot));
     if (!tokens_.empty()) runner_.decode(tokens_);
     for (size_t i = 0; i < tokens_.size(); ++i) {
       const auto slot = static_cast<size_t>(tokens_[i].slot);
       try {
-        if (!next(*slots_[slot], runner_.logits(i), on_token)) release(slot);
+        if (!next(*slots_[slot], i, on_token)) release(slot);
       } catch (const Error& e) {
         if (e.code() != PLAIT_ERR_NUMERIC) throw;
         report_end(*slots_[slot], Finish::kFailed, on_token);
@@ -245,25 +243,49 @@ Finish Generator::finish_of(const Sequence& s, int32_t id) const {
   return Finish::kNone;
 }
 
-bool Generator::next(Sequence& s, std::span<const float> logits, const OnToken& on_token) {
+std::span<const int32_t> Generator::banned(const Sequence& s) {
+  return s.drawn() < s.prompt.min_tokens ? std::span<const int32_t>(s.prompt.end)
+                                         : std::span<const int32_t>();
+}
+
+session::TokenRunner::Token Generator::input_of(size_t slot) const {
+  const Sequence& s = *slots_[slot];
   const Prompt& p = s.prompt;
-  const std::span<const float> possible = logits.first(n_ids_);
+  session::TokenRunner::Token t;
+  t.slot = static_cast<int32_t>(slot), t.id = s.ids.back();
+  t.at = static_cast<int64_t>(s.ids.size()) - 1, t.adapter = p.adapter;
+  t.on_host = p.sampling.repetition_penalty != 1 || !banned(s).empty() || p.best > 0;
+  t.draw = settings_of(p.sampling, {s.number, s.drawn()}, static_cast<int64_t>(n_ids_));
+  t.draw.log_probability = p.log_probabilities;
+  return t;
+}
+
+void Generator::draw(const Sequence& s, size_t i, Token& token) {
+  best_.clear();
+  if (runner_.draws(tokens_[i])) {
+    const kit::Drawn drawn = runner_.drawn(i);
+    check_drawn(drawn.id);
+    token.id = drawn.id;
+    if (s.prompt.log_probabilities) token.log_probability = drawn.log_probability;
+    return;
+  }
+  const Prompt& p = s.prompt;
+  const std::span<const float> logits = runner_.logits(i), possible = logits.first(n_ids_);
+  token.id = sampler_.draw(possible, p.sampling, s.ids, banned(s), {s.number, token.index});
+  if (!p.log_probabilities && p.best == 0) return;
+  const double log_sum = Sampler::log_sum_exp(logits);
+  token.log_probability = logits[static_cast<size_t>(token.id)] - log_sum;
+  Sampler::best(possible, p.best, best_);
+  for (ScoredToken& b : best_) b.score = static_cast<float>(b.score - log_sum);
+}
+
+bool Generator::next(Sequence& s, size_t i, const OnToken& on_token) {
   Token token{s.number, s.drawn(), -1, Finish::kNone, {}, std::nan(""), best_, s.reused};
   try {
-    token.id = sampler_.draw(
-        possible, p.sampling, s.ids,
-        token.index < p.min_tokens ? std::span<const int32_t>(p.end) : std::span<const int32_t>(),
-        {s.number, token.index});
+    draw(s, i, token);
   } catch (const Error&) {
     rethrow_with(strf("[generate] sequence %llu, token %ld after its prompt, cannot be drawn",
                       static_cast<unsigned long long>(s.number), static_cast<long>(token.index)));
-  }
-  best_.clear();
-  if (p.log_probabilities || p.best > 0) {
-    const double log_sum = Sampler::log_sum_exp(logits);
-    token.log_probability = logits[static_cast<size_t>(token.id)] - log_sum;
-    Sampler::best(possible, p.best, best_);
-    for (ScoredToken& b : best_) b.score = static_cast<float>(b.score - log_sum);
   }
   s.ids.push_back(token.id);
   token.finish = finish_of(s, token.id);

@@ -99,8 +99,14 @@ class Generator {
   void report_cancelled(const OnToken& on_token);
   // The last report of a sequence, without a token: with the text that was held back.
   void report_end(Sequence& sequence, Finish finish, const OnToken& on_token);
-  // Draws and reports the next token; returns whether the sequence goes on. logits (V)
-  bool next(Sequence& sequence, std::span<const float> logits, const OnToken& on_token);
+  // What the device computes for the next token of the sequence in a slot.
+  session::TokenRunner::Token input_of(size_t slot) const;
+  // Ids that are not drawn yet, by min_tokens.
+  static std::span<const int32_t> banned(const Sequence& sequence);
+  // Takes the token of tokens_[i] that the device has drawn, or draws it from the logits.
+  void draw(const Sequence& sequence, size_t i, Token& token);
+  // Draws and reports the next token, that of tokens_[i]; returns whether the sequence goes on.
+  bool next(Sequence& sequence, size_t i, const OnToken& on_token);
   Finish finish_of(const Sequence& sequence, int32_t id) const;
 
   session::TokenRunner& runner_;

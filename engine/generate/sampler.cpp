@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "engine/base/error.hpp"
-#include "kit/philox.hpp"
 
 namespace plait::generate {
 namespace {
@@ -17,33 +15,34 @@ bool likelier(const ScoredToken& a, const ScoredToken& b) {
   return a.score != b.score ? a.score > b.score : a.id < b.id;
 }
 
-// Uniform in (0, 1).
-double uniform(uint64_t seed, const Draw& draw) {
-  const auto block = kit::philox(static_cast<uint64_t>(draw.index), draw.sequence, seed);
-  const uint64_t bits = (uint64_t{block[0]} << 21) ^ (block[1] >> 11);
-  return (static_cast<double>(bits) + 0.5) * 0x1p-53;
-}
+// The operands of a row.
+struct Row {
+  explicit Row(const kit::DrawSettings& s) { kit::write_row(s, settings, numbers); }
+  float settings[kit::kDrawSettings];
+  int32_t numbers[kit::kDrawNumbers];
+};
 
-// Finite, unless it is banned.
-void check(std::span<const float> logits) {
-  float greatest = kNever;
-  for (const float v : logits) {
-    if (std::isnan(v)) fail(PLAIT_ERR_NUMERIC, "[generate] a logit is NaN");
-    greatest = std::max(greatest, v);
-  }
-  if (!std::isfinite(greatest))
-    fail(PLAIT_ERR_NUMERIC,
-         greatest < 0 ? "[generate] all logits are -infinity" : "[generate] a logit is infinite");
-}
-
-int32_t most_likely(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
+using RowDraw = kit::TokenDraw<kit::PlainLogits>;
 
 }  // namespace
 
+kit::DrawSettings settings_of(const Sampling& s, const Draw& draw, int64_t ids) {
+  kit::DrawSettings to;
+  to.temperature = s.temperature, to.top_p = s.top_p, to.min_p = s.min_p, to.top_k = s.top_k;
+  to.seed = s.seed, to.sequence = draw.sequence, to.index = draw.index;
+  to.ids = ids;
+  return to;
+}
+
+void check_drawn(int32_t id) {
+  if (id == kit::kLogitNan) fail(PLAIT_ERR_NUMERIC, "[generate] a logit is NaN");
+  if (id == kit::kLogitsImpossible) fail(PLAIT_ERR_NUMERIC, "[generate] all logits are -infinity");
+  if (id == kit::kLogitInfinite) fail(PLAIT_ERR_NUMERIC, "[generate] a logit is infinite");
+}
+
 Sampler::Sampler(int64_t vocabulary)
-    : scratch_(static_cast<size_t>(vocabulary)), penalized_(static_cast<size_t>(vocabulary), 0) {
+    : penalized_(static_cast<size_t>(vocabulary), 0),
+      scratch_(static_cast<size_t>(RowDraw::scratch_words(vocabulary))) {
   candidates_.reserve(static_cast<size_t>(vocabulary));
   logits_.reserve(static_cast<size_t>(vocabulary));
 }
@@ -59,84 +58,38 @@ void Sampler::penalize(double penalty, std::span<const int32_t> seen) {
   for (const int32_t id : seen) penalized_[static_cast<size_t>(id)] = 0;
 }
 
-void Sampler::keep_top_k(int64_t k) {
-  float least = kNever;
-  if (k > 0 && static_cast<size_t>(k) < logits_.size()) {
-    const auto end = std::copy(logits_.begin(), logits_.end(), scratch_.begin());
-    const auto nth = scratch_.begin() + (k - 1);
-    std::nth_element(scratch_.begin(), nth, end, std::greater<>());
-    least = *nth;
-  }
-  candidates_.clear();
-  for (size_t i = 0; i < logits_.size(); ++i)
-    if (logits_[i] >= least && logits_[i] > kNever)
-      candidates_.push_back({static_cast<int32_t>(i), logits_[i]});
-}
-
-// Holtzman et al. 2020. A token stays while those that are likelier sum up to less than p.
-void Sampler::keep_top_p(double p) {
-  double total = 0, so_far = 0;
-  for (const ScoredToken& c : candidates_) total += c.score;
-  const auto heap = [](const ScoredToken& a, const ScoredToken& b) { return likelier(b, a); };
-  std::make_heap(candidates_.begin(), candidates_.end(), heap);
-  auto end = candidates_.end();
-  while (end != candidates_.begin() && so_far < p * total) {
-    std::pop_heap(candidates_.begin(), end, heap);
-    so_far += (--end)->score;
-  }
-  candidates_.erase(candidates_.begin(), end);
-}
-
-void Sampler::keep_min_p(double p) {
-  float greatest = 0;
-  for (const ScoredToken& c : candidates_) greatest = std::max(greatest, c.score);
-  const double least = p * greatest;
-  std::erase_if(candidates_, [&](const ScoredToken& c) { return c.score < least; });
-}
-
-void Sampler::take(std::span<const float> logits, const Sampling& s, std::span<const int32_t> seen,
-                   std::span<const int32_t> banned) {
+std::span<const float> Sampler::take(std::span<const float> logits, const Sampling& s,
+                                     std::span<const int32_t> seen,
+                                     std::span<const int32_t> banned) {
+  if (s.repetition_penalty == 1 && banned.empty()) return logits;
   logits_.assign(logits.begin(), logits.end());
   if (s.repetition_penalty != 1) penalize(s.repetition_penalty, seen);
   for (const int32_t id : banned)
     if (id >= 0 && static_cast<size_t>(id) < logits_.size())
       logits_[static_cast<size_t>(id)] = kNever;
-  check(logits_);
-}
-
-void Sampler::keep(const Sampling& s) {
-  keep_top_k(s.top_k);
-  float greatest = kNever;
-  for (const ScoredToken& c : candidates_) greatest = std::max(greatest, c.score);
-  for (ScoredToken& c : candidates_)
-    c.score = std::exp(static_cast<float>((c.score - greatest) / s.temperature));
-  if (s.top_p < 1) keep_top_p(s.top_p);
-  if (s.min_p > 0) keep_min_p(s.min_p);
-  if (s.top_p < 1)
-    std::sort(candidates_.begin(), candidates_.end(),
-              [](const ScoredToken& a, const ScoredToken& b) { return a.id < b.id; });
+  return logits_;
 }
 
 std::span<const ScoredToken> Sampler::candidates(std::span<const float> logits, const Sampling& s,
                                                  std::span<const int32_t> seen,
                                                  std::span<const int32_t> banned) {
-  take(logits, s, seen, banned);
-  keep(s);
+  const std::span<const float> from = take(logits, s, seen, banned);
+  const Row row(settings_of(s, {}, static_cast<int64_t>(from.size())));
+  candidates_.clear();
+  RowDraw(from, scratch_.data()).each_kept(row.settings, row.numbers, [&](int32_t id, uint64_t w) {
+    candidates_.push_back({id, static_cast<float>(w)});
+  });
   return candidates_;
 }
 
 int32_t Sampler::draw(std::span<const float> logits, const Sampling& s,
                       std::span<const int32_t> seen, std::span<const int32_t> banned,
                       const Draw& draw) {
-  take(logits, s, seen, banned);
-  if (s.temperature == 0) return most_likely(logits_);
-  keep(s);
-  double total = 0, so_far = 0;
-  for (const ScoredToken& c : candidates_) total += c.score;
-  const double at = uniform(s.seed, draw) * total;
-  for (const ScoredToken& c : candidates_)
-    if ((so_far += c.score) > at) return c.id;
-  return candidates_.back().id;
+  const std::span<const float> from = take(logits, s, seen, banned);
+  const Row row(settings_of(s, draw, static_cast<int64_t>(from.size())));
+  const int32_t id = RowDraw(from, scratch_.data()).draw(row.settings, row.numbers).id;
+  check_drawn(id);
+  return id;
 }
 
 double Sampler::log_sum_exp(std::span<const float> logits) {

@@ -1,10 +1,13 @@
-// Draws a token from logits. The order of the steps is that of the transformers library.
+// Draws a token from logits on the host, by the algorithm of kit/draw_token.hpp, as a device with
+// the op draw_tokens does. The order of the steps is that of the transformers library.
 //   V vocabulary
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "kit/draw_token.hpp"
 
 namespace plait::generate {
 
@@ -26,6 +29,12 @@ struct ScoredToken {
   int32_t id = 0;
   float score = 0;  // a logit or a log-probability
 };
+
+// What draws the same token on a device, of ids [0, ids). The repetition penalty is the sampler's
+// alone.
+kit::DrawSettings settings_of(const Sampling& sampling, const Draw& draw, int64_t ids);
+// Throws PLAIT_ERR_NUMERIC where an id that was drawn is none, because of the logits.
+void check_drawn(int32_t id);
 
 // Owner thread only. Allocates when it is made only.
 class Sampler {
@@ -49,19 +58,15 @@ class Sampler {
   static void best(std::span<const float> logits, size_t n, std::vector<ScoredToken>& to);
 
  private:
-  // logits_ become those given, penalized, without the banned.
-  void take(std::span<const float> logits, const Sampling& sampling, std::span<const int32_t> seen,
-            std::span<const int32_t> banned);
-  void keep(const Sampling& sampling);
+  // The logits to draw from: those given, penalized, without the banned.
+  std::span<const float> take(std::span<const float> logits, const Sampling& sampling,
+                              std::span<const int32_t> seen, std::span<const int32_t> banned);
   void penalize(double penalty, std::span<const int32_t> seen);
-  // candidates_ become the tokens that may be drawn, with probabilities that are not normalised.
-  void keep_top_k(int64_t k);
-  void keep_top_p(double p);
-  void keep_min_p(double p);
 
   std::vector<ScoredToken> candidates_;  // (<= V)
-  std::vector<float> logits_, scratch_;  // (V)
+  std::vector<float> logits_;            // (V)
   std::vector<char> penalized_;          // (V)
+  std::vector<uint64_t> scratch_;
 };
 
 }  // namespace plait::generate

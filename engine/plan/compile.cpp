@@ -141,6 +141,15 @@ void plan_transient_memory(Program& p) {
 
 }  // namespace
 
+bool has_kernel(const Plan& plan, const Graph& g, const Op& op) {
+  const program::OpDesc desc(g, op, plan.threads);
+  char detail[256];
+  plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
+  const auto& kernels = plan.registry->kernels(op.name, plan.device);
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
+}
+
 namespace {
 
 // The passes that need no kernels but for the question whether one takes a folded product, or a
@@ -148,14 +157,7 @@ namespace {
 void optimize(Graph& g, const std::string& name, const Plan& plan) {
   const auto verify = [&](const char* pass) { program::verify_after(pass, name, g); };
   verify("writing it");
-  const auto runs = [&](const Graph& in, const Op& op) {
-    const program::OpDesc desc(in, op, plan.threads);
-    char detail[256];
-    plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
-    const auto& kernels = plan.registry->kernels(op.name, plan.device);
-    return std::any_of(kernels.begin(), kernels.end(),
-                       [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
-  };
+  const auto runs = [&](const Graph& in, const Op& op) { return has_kernel(plan, in, op); };
   program::fold_matmul(g, runs);
   verify("fold_matmul");
   program::fuse_maps(g);

@@ -13,4 +13,7 @@ namespace plait::plan {
 // reason.
 Program compile(std::string name, std::unique_ptr<program::Graph> graph, const Plan& plan);
 
+// Whether the device has a kernel for an op, which need not be in the graph.
+bool has_kernel(const Plan& plan, const program::Graph& graph, const program::Op& op);
+
 }  // namespace plait::plan

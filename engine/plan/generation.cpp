@@ -10,6 +10,7 @@
 #include "engine/plan/step_programs.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/op_def.hpp"
+#include "kit/draw_weight.hpp"
 
 namespace plait::plan {
 namespace {
@@ -177,6 +178,38 @@ int32_t add_program(PlanDraft& plan, const char* name, TracedStep w) {
   return plan.add(compile(name, std::move(w.graph), plan));
 }
 
+// The op that draws a token from each row of logits, if the device has a kernel for it: its inputs
+// become the end of what decode is fed, and its results lie side by side.
+void write_draw(PlanDraft& plan, program::Graph& to, program::ValueId logits) {
+  Generation& g = plan.generation;
+  const auto operands = [&](program::Graph& of, BufferRef settings, BufferRef numbers) {
+    return std::vector<program::ValueId>{
+        of.persistent("draw.settings",
+                      program::make_shape(PLAIT_F32, {g.slots, 1, kit::kDrawSettings}), settings),
+        of.persistent("draw.numbers",
+                      program::make_shape(PLAIT_I32, {g.slots, 1, kit::kDrawNumbers}), numbers)};
+  };
+  program::Graph alone(to.registry(), to.float_type());
+  const program::ValueId rows = alone.persistent("logits", to.shape(logits), {});
+  const auto asked = operands(alone, {}, {});
+  alone.apply("draw_tokens", {rows, asked[0], asked[1]});
+  if (!has_kernel(plan, alone, alone.ops().back())) return;
+  GenerationInputs& in = g.decode;
+  const auto take = [&](int64_t each) {
+    return plan.storage.allocate(in.ids.segment, program::bytes_of(g.slots * each, PLAIT_I32));
+  };
+  in.settings = take(kit::kDrawSettings);
+  in.numbers = take(kit::kDrawNumbers);
+  in.bytes =
+      in.numbers.offset - in.ids.offset + program::bytes_of(g.slots * kit::kDrawNumbers, PLAIT_I32);
+  const uint64_t ids = program::bytes_of(g.slots, PLAIT_I32);
+  g.drawn = plan.storage.allocate(plan.storage.add("drawn tokens", Category::kResults), 2 * ids);
+  const auto fed = operands(to, in.settings, in.numbers);
+  const auto drawn = to.apply("draw_tokens", {logits, fed[0], fed[1]});
+  to.bind(drawn[0], g.drawn);
+  to.bind(drawn[1], {g.drawn.segment, g.drawn.offset + ids});
+}
+
 void check_ends(const PlanDraft& plan) {
   const int64_t n = plan.generation.vocabulary;
   for (const int64_t id : plan.experiment.generate.end)
@@ -252,10 +285,14 @@ EntryPoint write_decode(const EntryPointSource& from) {
     fail_config("[generate] the output of model '" + g.model + "' is " + program::text(shape) +
                 " for the next tokens, expected (samples, tokens, vocabulary)");
   g.vocabulary = shape.dims[shape.ndim - 1];
+  if (g.vocabulary > kit::kMostDrawn)
+    fail_config("[generate] the output of model '" + g.model + "' is " + program::text(shape) +
+                " for the next tokens, expected a vocabulary of at most " +
+                std::to_string(kit::kMostDrawn));
   check_ends(plan);
   const int32_t segment = plan.storage.add("logits", Category::kResults);
   g.logits = plan.storage.allocate(segment, program::bytes(shape));
-  w.graph->bind(logits, g.logits);
+  write_draw(plan, *w.graph, w.graph->bind(logits, g.logits));
   const std::string tokens = tokens_field(plan, *from.traced.decode);
   for (const Field& f : plan.decode_feed.fields)
     if (f.name == tokens) g.ids = f.index_ranges;

@@ -22,7 +22,8 @@ class Tracer;
 inline constexpr const char* kPrefill = "prefill";  // tokens of a prompt, of one slot
 inline constexpr const char* kDecode = "decode";    // one token of each slot
 
-// Where the host writes what a launch is fed: one block of i32, the parts in this order.
+// Where the host writes what a launch is fed: one block of words of 32 bits, i32 but where it says
+// otherwise, the parts in this order.
 struct GenerationInputs {
   int64_t samples = 0, tokens = 0;  // B, t
   BufferRef ids;                    // (B, t)
@@ -32,6 +33,8 @@ struct GenerationInputs {
   BufferRef lengths;                // (B): the tokens of the sequence, its whole prompt included
   BufferRef adapter;                // (B): the number of its adapter; -1: none. Unset without
                                     // model.adapter_field
+  BufferRef settings;               // (B, 3) f32, and
+  BufferRef numbers;                // (B, 8): of draw_tokens; unset where it is not in the program
   uint64_t bytes = 0;               // from `ids` on
 };
 
@@ -49,7 +52,11 @@ struct Generation {
   int64_t length = 0;      // S
   int64_t vocabulary = 0;  // V
   GenerationInputs prefill, decode;
-  BufferRef logits;                 // (N, V) f32, of the last decode
+  BufferRef logits;  // (N, V) f32, of the last decode
+  // The ids (N) i32 that decode has drawn, and behind them their log-probabilities (N) f32: see the
+  // op draw_tokens. Unset where the device has no kernel for it: then the host draws.
+  BufferRef drawn;
+  bool draws() const { return drawn.segment >= 0; }
   std::vector<BufferRef> caches;    // in the order of the programs; each (N, S, heads, channels)
   std::vector<IndexRange> ids;      // what the layers that read token ids accept
   std::set<int64_t> length_limits;  // a sequence that gets longer than one is cached anew
@@ -81,7 +88,7 @@ std::string tokens_field(const PlanDraft& plan, const Tracer& tracer);
 // One chunk of the prompt of one slot: fills the caches. Nothing is computed that these do not
 // need.
 EntryPoint write_prefill(const EntryPointSource& from);
-// The next token of each slot: logits. Behind write_prefill().
+// The next token of each slot: logits, and a token that is drawn. Behind write_prefill().
 EntryPoint write_decode(const EntryPointSource& from);
 
 }  // namespace plait::plan

@@ -1,10 +1,16 @@
 #include "engine/session/token_runner.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
 namespace plait::session {
+namespace {
+
+constexpr kit::DrawSettings kNoDraw;
+
+}  // namespace
 
 TokenRunner::Inputs::Inputs(runtime::Executor& executor, const plan::GenerationInputs& plan)
     : plan_(plan),
@@ -16,6 +22,13 @@ void TokenRunner::Inputs::set(int64_t b, int64_t k, int32_t id, int64_t at) {
   part(plan_.ids)[i] = id;
   part(plan_.at)[i] = static_cast<int32_t>(at);
   part(plan_.positions)[i] = static_cast<int32_t>(std::max<int64_t>(at, 0));
+}
+
+void TokenRunner::Inputs::set_draw(int64_t b, const kit::DrawSettings& draw) {
+  float settings[kit::kDrawSettings];
+  kit::write_row(draw, settings, part(plan_.numbers) + b * kit::kDrawNumbers);
+  for (int64_t i = 0; i < kit::kDrawSettings; ++i)
+    part(plan_.settings)[b * kit::kDrawSettings + i] = std::bit_cast<int32_t>(settings[i]);
 }
 
 void TokenRunner::Inputs::write(runtime::Executor& executor) {
@@ -31,7 +44,8 @@ TokenRunner::TokenRunner(SessionContext& context, StepRunner& steps)
       decode_(c_.plan.entry_point(plan::kDecode)),
       chunk_(c_.executor, plan().prefill),
       tokens_(c_.executor, plan().decode),
-      logits_(static_cast<size_t>(plan().slots * plan().vocabulary)) {}
+      logits_(static_cast<size_t>(plan().slots * plan().vocabulary)),
+      drawn_(plan().draws() ? 2 * static_cast<size_t>(plan().slots) : 0) {}
 
 void TokenRunner::launch(const plan::EntryPoint& entry) {
   c_.refresh_low();
@@ -69,13 +83,25 @@ void TokenRunner::decode(std::span<const Token> tokens) {
       tokens_.set(b, 0, there ? tokens[i].id : 0, there ? tokens[i].at : -1);
       tokens_.set_sequence(b, there ? tokens[i].slot : 0, there ? tokens[i].at + 1 : 0,
                            there ? tokens[i].adapter : -1);
+      if (plan().draws()) tokens_.set_draw(b, there && draws(tokens[i]) ? tokens[i].draw : kNoDraw);
     }
     tokens_.write(c_.executor);
     launch(decode_);
-    const auto rows = static_cast<uint64_t>(tokens.size());
-    c_.executor.read(plan().logits, logits_.data(),
-                     rows * static_cast<uint64_t>(plan().vocabulary) * sizeof(float));
+    read(tokens);
   });
+}
+
+void TokenRunner::read(std::span<const Token> tokens) {
+  const auto bytes = static_cast<uint64_t>(plan().vocabulary) * sizeof(float);
+  const auto rows = [&](size_t first, size_t n) {
+    const plan::BufferRef& at = plan().logits;
+    c_.executor.read({at.segment, at.offset + first * bytes},
+                     logits_.data() + first * static_cast<size_t>(plan().vocabulary), n * bytes);
+  };
+  if (!plan().draws()) return rows(0, tokens.size());
+  c_.executor.read(plan().drawn, drawn_.data(), drawn_.size() * sizeof(int32_t));
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i].on_host) rows(i, 1);
 }
 
 bool TokenRunner::take_unchanged() {
@@ -91,6 +117,10 @@ bool TokenRunner::take_cancel() {
 bool TokenRunner::on_any_rank(bool own) {
   if (c_.ranks.is_single()) return own;
   return c_.on_all_ranks("a token", [&] { return c_.on_any_rank(own); });
+}
+
+kit::Drawn TokenRunner::drawn(size_t i) const {
+  return {drawn_[i], std::bit_cast<float>(drawn_[drawn_.size() / 2 + i])};
 }
 
 std::span<const float> TokenRunner::logits(size_t i) const {

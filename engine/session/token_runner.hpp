@@ -1,5 +1,5 @@
-// Generation on the device: fills KV caches and computes logits, with the entry points prefill and
-// decode of the plan. It keeps no sequences; see engine/generate.
+// Generation on the device: fills KV caches, computes logits and draws tokens, with the entry points
+// prefill and decode of the plan. It keeps no sequences; see engine/generate.
 //   N slots, V vocabulary
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
+#include "kit/draw_token.hpp"
 
 namespace plait::session {
 
@@ -33,10 +34,14 @@ class TokenRunner {
     int32_t slot = 0, id = 0;
     int64_t at = 0;
     int32_t adapter = -1;  // as of prefill()
+    bool on_host = false;  // logits() is wanted, and nothing is drawn
+    kit::DrawSettings draw;
   };
-  // Caches the tokens (at most N), and computes what may follow each: row i of logits() (N, V) is
-  // that of tokens[i].
+  // Caches the tokens (at most N), and computes what may follow each. Token i is followed by drawn(i)
+  // where the plan draws and it is not `on_host`, else by what the host draws from logits(i) (V).
   void decode(std::span<const Token> tokens);
+  bool draws(const Token& token) const { return plan().draws() && !token.on_host; }
+  kit::Drawn drawn(size_t i) const;
   std::span<const float> logits(size_t i) const;
   // Whether caches still hold what the parameters make: on no rank have they changed since the last
   // call. All ranks must agree, since what one reuses the others do not compute with it.
@@ -46,7 +51,7 @@ class TokenRunner {
   bool take_cancel();
 
  private:
-  // One block of ids, places, positions, slots and lengths, as plan::GenerationInputs.
+  // One block of all that a launch is fed, as plan::GenerationInputs.
   class Inputs {
    public:
     Inputs(runtime::Executor& executor, const plan::GenerationInputs& plan);
@@ -57,6 +62,8 @@ class TokenRunner {
       part(plan_.lengths)[b] = static_cast<int32_t>(length);
       if (plan_.adapter.segment >= 0) part(plan_.adapter)[b] = adapter;
     }
+    // Only of a plan that draws.
+    void set_draw(int64_t b, const kit::DrawSettings& draw);
     void write(runtime::Executor& executor);
 
    private:
@@ -69,6 +76,8 @@ class TokenRunner {
   };
 
   void launch(const plan::EntryPoint& entry);
+  // Copies what decode() has computed of these tokens to the host.
+  void read(std::span<const Token> tokens);
   // Whether something is so on any rank.
   bool on_any_rank(bool own);
 
@@ -77,6 +86,7 @@ class TokenRunner {
   const plan::EntryPoint &prefill_, &decode_;
   Inputs chunk_, tokens_;
   std::vector<float> logits_;                                // (N, V)
+  std::vector<int32_t> drawn_;                               // (2, N), as plan::Generation::drawn
   std::optional<SessionContext::ParameterVersion> version_;  // of the last take_unchanged()
 };
 
