@@ -25,7 +25,7 @@ __device__ __forceinline__ int own() { return static_cast<int>(threadIdx.x); }
 // f(i, x[i]) for the numbers of a row that are this thread's.
 template <class F>
 __device__ __forceinline__ void each_logit(const float* x, int n, const F& f) {
-#pragma unroll 4
+#pragma unroll 2
   for (int i = own(); i < n; i += kThreads) f(i, x[i]);
 }
 
@@ -210,7 +210,7 @@ __device__ int draw_kept(const float* x, int n, const Kept& kept, uint64_t rando
   for (int left = n; left > 32 || !placed;) {
     const int part = (left + kWarps - 1) / kWarps, end = min((warp + 1) * part, left);
     uint64_t sum = 0;
-#pragma unroll 4
+#pragma unroll 2
     for (int i = warp * part + lane; i < end; i += 32) sum += kept.weight(first + i, x[first + i]);
     sum = over_warp<Sum>(sum);
     __syncthreads();  // the round before may still read
