@@ -10,6 +10,7 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 
 #include "kit/draw_weight.hpp"
@@ -93,17 +94,20 @@ class TokenDraw {
  public:
   // The u64 words of scratch that a row of V logits needs.
   static constexpr int64_t scratch_words(int64_t vocabulary) {
-    return std::max<int64_t>(kDigits, (vocabulary + kBlock - 1) / kBlock);
+    return std::max(kDigits, blocks_of(vocabulary)) + blocks_of(vocabulary);
   }
   // Both are borrowed.
   TokenDraw(std::span<const float> logits, uint64_t* scratch)
-      : x_(logits.data()), n_(static_cast<int64_t>(logits.size())), scratch_(scratch) {}
+      : x_(logits.data()),
+        n_(static_cast<int64_t>(logits.size())),
+        scratch_(scratch),
+        greatest_bits_(scratch + std::max(kDigits, blocks_of(n_))) {}
 
   Drawn draw(const float* settings, const int32_t* numbers) {
     const DrawRow row = draw_row(settings, numbers, n_);
     Drawn d{kNotDrawn, std::numeric_limits<float>::quiet_NaN()};
     if (row.ids == 0) return d;
-    const Greatest g = Logits::greatest(x_, row.ids);
+    const Greatest g = greatest_of(row.ids);
     d.id = fault_of(g);
     if (d.id != kNotDrawn) return d;
     if (row.greedy) {
@@ -112,7 +116,8 @@ class TokenDraw {
       keep(row, g.value);
       d.id = draw_kept(random_bits(numbers));
     }
-    if (row.log_probability) d.log_probability = log_probability(d.id);
+    if (row.log_probability)
+      d.log_probability = log_probability(d.id, row.ids < n_ ? Logits::greatest(x_, n_) : g);
     return d;
   }
 
@@ -121,16 +126,16 @@ class TokenDraw {
   template <class F>
   void each_kept(const float* settings, const int32_t* numbers, const F& f) {
     const DrawRow row = draw_row(settings, numbers, n_);
-    keep(row, Logits::greatest(x_, row.ids).value);
-    each_block([&](int64_t first, const Block& b) {
+    keep(row, greatest_of(row.ids).value);
+    each_block(last_distance_, [&](int64_t first, const Block& b) {
       for (int64_t i = 0; i < b.n; ++i)
-        if (const uint64_t w = kept_weight(first + i, b.distance[i], b.weight[i]); w > 0)
+        if (const uint64_t w = kept_weight(first + i, b, i); w > 0)
           f(static_cast<int32_t>(first + i), w);
     });
   }
 
  private:
-  static constexpr int64_t kBlock = 256;    // logits that are weighed at a time
+  static constexpr int64_t kBlock = 128;    // logits that are weighed at a time
   static constexpr int64_t kDigits = 2048;  // of 11 bits, then 11, then 10
   static constexpr int kDigitShift[] = {21, 10, 0}, kDigitBits[] = {11, 11, 10};
   struct Block {
@@ -144,50 +149,73 @@ class TokenDraw {
     uint64_t below = 0;
   };
 
+  static constexpr int64_t blocks_of(int64_t n) { return (n + kBlock - 1) / kBlock; }
   static int32_t fault_of(const Greatest& g) {
     if (g.nan) return kLogitNan;
     if (std::isfinite(g.value)) return kNotDrawn;
     return g.value < 0 ? kLogitsImpossible : kLogitInfinite;
   }
-  uint32_t rank(int64_t i) const { return rank_of_bits(std::bit_cast<uint32_t>(x_[i])); }
+  static uint32_t rank_of(float v) { return rank_of_bits(std::bit_cast<uint32_t>(v)); }
 
-  // f(first, block) for blocks of the ids.
+  // Also of each block, so that later loops leave out blocks that cannot matter.
+  Greatest greatest_of(int64_t ids) {
+    Greatest all;
+    for (int64_t first = 0; first < ids; first += kBlock) {
+      const Greatest g = Logits::greatest(x_ + first, std::min(kBlock, ids - first));
+      greatest_bits_[first / kBlock] = std::bit_cast<uint32_t>(g.value);
+      all.nan |= g.nan;
+      all.value = g.value > all.value ? g.value : all.value;
+    }
+    return all;
+  }
+  float greatest_of_block(int64_t block) const {
+    return std::bit_cast<float>(static_cast<uint32_t>(greatest_bits_[block]));
+  }
+
+  void weigh(int64_t first, int64_t end, Block& b) const {
+    b.n = std::min(kBlock, end - first);
+    Logits::weigh(x_ + first, b.n, greatest_, scale_, b.distance, b.weight);
+  }
+  // f(first, block) for the blocks that have an id which may be kept, at a distance up to `most`.
   template <class F>
-  void each_block(const F& f) const {
+  void each_block(uint32_t most, const F& f) const {
+    most = std::min(most, kFarthest - 1);  // there the weight is 0
     Block b;
     for (int64_t first = 0; first < ids_; first += kBlock) {
-      b.n = std::min(kBlock, ids_ - first);
-      Logits::weigh(x_ + first, b.n, greatest_, scale_, b.distance, b.weight);
+      const float greatest = greatest_of_block(first / kBlock);
+      if (distance_of(greatest - greatest_, scale_) > most) continue;
+      if (rank_of(greatest) > last_rank_) continue;
+      weigh(first, ids_, b);
       f(first, b);
     }
   }
-  // 0: it is not drawn.
-  uint64_t kept_weight(int64_t i, uint32_t distance, uint64_t weight) const {
-    const bool kept = distance < last_distance_ || (distance == last_distance_ && i <= last_id_);
-    return kept && weight >= least_ && (!by_rank_ || rank(i) <= last_rank_) ? weight : 0;
+  // Of number i of a block, which is `id`; 0: it is not drawn.
+  uint64_t kept_weight(int64_t id, const Block& b, int64_t i) const {
+    if (all_) return b.weight[i];
+    const uint32_t distance = b.distance[i];
+    const bool kept = distance < last_distance_ || (distance == last_distance_ && id <= last_id_);
+    return kept && b.weight[i] >= least_ && rank_of(x_[id]) <= last_rank_ ? b.weight[i] : 0;
   }
 
-  // each(add): calls add(value, part) for each member of a set. Finds the least value up to which
-  // the parts sum up to target(sum of all) or more; that is above 0 and at most the sum.
+  // each(most, add): calls add(value, part) for each member of a set, but it may leave out values
+  // above `most`. Finds the least value up to which the parts sum up to target(sum of all) or more;
+  // that is above 0 and at most the sum.
   template <class Each, class Target>
-  Bound bound_of(const Each& each, const Target& target) {
+  Bound bound_of(uint32_t most, const Each& each, const Target& target) {
     Bound found;
     uint64_t wanted = 0;
     for (int level = 0; level < 3; ++level) {
       const int shift = kDigitShift[level], bits = kDigitBits[level];
       std::fill(scratch_, scratch_ + kDigits, 0);
-      each([&](uint32_t value, uint64_t part) {
+      each(most, [&](uint32_t value, uint64_t part) {
         if (level == 0 || value >> (shift + bits) == found.value)
           scratch_[(value >> shift) & ((1u << bits) - 1)] += part;
       });
-      if (level == 0) {
-        uint64_t sum = 0;
-        for (int64_t i = 0; i < kDigits; ++i) sum += scratch_[i];
-        wanted = target(sum);
-      }
+      if (level == 0) wanted = target(std::accumulate(scratch_, scratch_ + kDigits, uint64_t{0}));
       uint32_t digit = 0;
       while (found.below + scratch_[digit] < wanted) found.below += scratch_[digit++];
       found.value = found.value << bits | digit;
+      most = found.value << shift | ((1u << shift) - 1);
     }
     return found;
   }
@@ -195,36 +223,47 @@ class TokenDraw {
   // Chooses what may be drawn.
   void keep(const DrawRow& row, float greatest) {
     ids_ = row.ids, greatest_ = greatest, scale_ = row.scale;
-    last_distance_ = kFarthest, last_id_ = ids_, by_rank_ = row.top_k > 0, least_ = 0;
-    if (by_rank_) keep_top_k(row.top_k);
+    all_ = row.top_k == 0 && row.top_p == kAllOfSum && row.least == 0;
+    last_rank_ = ~0u, last_distance_ = kFarthest, last_id_ = ids_, least_ = 0;
+    if (row.top_k > 0) keep_top_k(row.top_k);
     if (row.top_p < kAllOfSum) keep_top_p(row);
     least_ = row.least;
   }
-  // What is equal to the last of them stays, too.
+  // What is equal to the last of them stays, too. The greatest logits of k blocks are k logits, so
+  // the least of them bounds the last one.
   void keep_top_k(int64_t k) {
-    const auto each = [&](const auto& add) {
-      for (int64_t i = 0; i < ids_; ++i) add(rank(i), 1);
+    const auto target = [&](uint64_t) { return static_cast<uint64_t>(k); };
+    const auto of_blocks = [&](uint32_t, const auto& add) {
+      for (int64_t b = 0; b < blocks_of(ids_); ++b) add(rank_of(greatest_of_block(b)), 1);
     };
-    last_rank_ = bound_of(each, [&](uint64_t) { return static_cast<uint64_t>(k); }).value;
+    const uint32_t bound = blocks_of(ids_) < k ? ~0u : bound_of(~0u, of_blocks, target).value;
+    const auto of_logits = [&](uint32_t most, const auto& add) {
+      for (int64_t first = 0; first < ids_; first += kBlock) {
+        if (rank_of(greatest_of_block(first / kBlock)) > most) continue;
+        const int64_t end = std::min(first + kBlock, ids_);
+        for (int64_t i = first; i < end; ++i) add(rank_of(x_[i]), 1);
+      }
+    };
+    last_rank_ = bound_of(bound, of_logits, target).value;
   }
   // A token stays while those that are likelier, or as likely with a lower id, sum up to less than
   // the part.
   void keep_top_p(const DrawRow& row) {
     uint64_t part = 0;
-    const auto each = [&](const auto& add) {
-      each_block([&](int64_t first, const Block& b) {
+    const auto each = [&](uint32_t most, const auto& add) {
+      each_block(most, [&](int64_t first, const Block& b) {
         for (int64_t i = 0; i < b.n; ++i)
-          if (const uint64_t w = kept_weight(first + i, b.distance[i], b.weight[i]); w > 0)
-            add(b.distance[i], w);
+          if (const uint64_t w = kept_weight(first + i, b, i); w > 0) add(b.distance[i], w);
       });
     };
-    const Bound bound = bound_of(each, [&](uint64_t sum) { return part = row.part_of(sum); });
+    const auto target = [&](uint64_t sum) { return part = row.part_of(sum); };
+    const Bound bound = bound_of(kFarthest, each, target);
     const uint64_t weight = weight_of(bound.value);
     auto left = static_cast<int64_t>((part - bound.below + weight - 1) / weight);
     int64_t last = 0;
-    each_block([&](int64_t first, const Block& b) {
+    each_block(bound.value, [&](int64_t first, const Block& b) {
       for (int64_t i = 0; i < b.n && left > 0; ++i)
-        if (b.distance[i] == bound.value && kept_weight(first + i, b.distance[i], b.weight[i]) > 0)
+        if (b.distance[i] == bound.value && kept_weight(first + i, b, i) > 0)
           --left, last = first + i;
     });
     last_distance_ = bound.value, last_id_ = last;
@@ -233,9 +272,10 @@ class TokenDraw {
   // The id at the place `random` of the weights of what is kept, one behind the other.
   int32_t draw_kept(uint64_t random) {
     uint64_t total = 0;
-    each_block([&](int64_t first, const Block& b) {
+    std::fill(scratch_, scratch_ + blocks_of(ids_), 0);
+    each_block(last_distance_, [&](int64_t first, const Block& b) {
       uint64_t sum = 0;
-      for (int64_t i = 0; i < b.n; ++i) sum += kept_weight(first + i, b.distance[i], b.weight[i]);
+      for (int64_t i = 0; i < b.n; ++i) sum += kept_weight(first + i, b, i);
       scratch_[first / kBlock] = sum;
       total += sum;
     });
@@ -243,36 +283,37 @@ class TokenDraw {
     int64_t first = 0;
     while (at >= scratch_[first / kBlock]) at -= scratch_[first / kBlock], first += kBlock;
     Block b;
-    b.n = std::min(kBlock, ids_ - first);
-    Logits::weigh(x_ + first, b.n, greatest_, scale_, b.distance, b.weight);
+    weigh(first, ids_, b);
     for (int64_t i = 0;; ++i) {
-      const uint64_t w = kept_weight(first + i, b.distance[i], b.weight[i]);
+      const uint64_t w = kept_weight(first + i, b, i);
       if (at < w) return static_cast<int32_t>(first + i);
       at -= w;
     }
   }
 
-  float log_probability(int32_t id) {
-    const Greatest all = Logits::greatest(x_, n_);
+  float log_probability(int32_t id, const Greatest& all) {
     if (all.nan || !std::isfinite(all.value)) return std::numeric_limits<float>::quiet_NaN();
-    ids_ = n_, greatest_ = all.value, scale_ = distance_scale(1);
+    greatest_ = all.value, scale_ = distance_scale(1);
     uint64_t sum = 0;
-    each_block([&](int64_t, const Block& b) {
-      for (int64_t i = 0; i < b.n; ++i) sum += b.weight[i];
-    });
+    Block b;
+    for (int64_t first = 0; first < n_; first += kBlock) {
+      weigh(first, n_, b);
+      sum = std::accumulate(b.weight, b.weight + b.n, sum);
+    }
     const double log_sum = std::log(static_cast<double>(sum) * 0x1p-40);
     return static_cast<float>(static_cast<double>(x_[id] - all.value) - log_sum);
   }
 
   const float* x_;
   int64_t n_;
-  uint64_t* scratch_;
+  uint64_t* scratch_;        // a histogram, or the sum of each block
+  uint64_t* greatest_bits_;  // of each block, the bits of an f32
   int64_t ids_ = 0;
   float greatest_ = 0;
   double scale_ = 0;
-  // What is kept: ranks up to last_rank_, distances up to last_distance_, of that one ids up to
-  // last_id_, and weights from least_ on.
-  bool by_rank_ = false;
+  // What is kept: all, or ranks up to last_rank_, distances up to last_distance_, of that one ids up
+  // to last_id_, and weights from least_ on.
+  bool all_ = false;
   uint32_t last_rank_ = 0, last_distance_ = 0;
   int64_t last_id_ = 0;
   uint64_t least_ = 0;
