@@ -20,14 +20,17 @@ void train_and_generate(uint32_t, plait::Session& session, Outcome& outcome) {
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < kSteps; ++i) session.step();
     plait::Generator generator(session);
-    plait_sampling drawn{sizeof drawn, 0.7, 0, 0, 1.2, 5, 3};
+    // The host draws the tokens of sequences with a penalty, the device those of the others.
+    plait_sampling penalized{sizeof penalized, 0.7, 0, 0, 1.2, 5, 3}, plain = penalized;
+    plain.repetition_penalty = 0, plain.top_p = 0.9;
     plait_prompt prompt{};
-    prompt.sampling = &drawn;
     prompt.log_probabilities = 1;
     for (const std::vector<int32_t>& ids :
          {std::vector<int32_t>{3}, std::vector<int32_t>{1, 2, 3, 4, 5},
-          std::vector<int32_t>{7, 12}})
+          std::vector<int32_t>{7, 12}}) {
+      prompt.sampling = ids.size() == 1 ? &penalized : &plain;
       generator.add(std::span<const int32_t>(ids), prompt);
+    }
     while (generator.step([&](const plait_token& t) {
       outcome.losses.push_back(t.id);
       outcome.norms.push_back(t.log_probability);
@@ -203,6 +206,22 @@ layers = [
     const Outcome got = generated(job_spec, {1, 1, 1}, "async");
     CHECK(got.losses == expected.losses);
     CHECK(got.norms == expected.norms);
+  }
+
+  // As of a plugin that is older than the op draw_tokens.
+  TEST_CASE("on a device that draws no tokens the host draws the same") {
+    const Folder folder;
+    JobSpec job_spec{transformer_model(folder), {"batch.eval=8"}, {}, {}};
+    const auto ids = [&](const char* without) {
+      if (without) REQUIRE(setenv("ASYNC_DEVICE_WITHOUT", without, 1) == 0);
+      const Outcome o = generated(job_spec, {1, 1, 1}, "async");
+      unsetenv("ASYNC_DEVICE_WITHOUT");
+      return o;
+    };
+    job_spec.plugins.push_back(ASYNC_DEVICE);
+    const Outcome expected = ids(nullptr), got = ids("draw_tokens");
+    CHECK(expected.losses.size() >= 20);
+    check_same_text(got, expected);
   }
 
   TEST_CASE("a cancel on one rank ends the sequences of all") {

@@ -89,6 +89,33 @@ TEST_CASE("what is drawn depends on seed, sequence and place alone") {
   CHECK(alone != drawn("", 0, 2));
 }
 
+// A sequence whose most likely tokens are wanted is drawn by the host, one beside it by the device.
+TEST_CASE("host and device draw the same") {
+  const auto drawn = [](const plait_sampling& s, uint64_t best) {
+    const Run run(stories(kOnly + "slots = 3\n"));
+    Generator g(run);
+    plait_prompt p = greedy(60);
+    p.sampling = &s;
+    p.log_probabilities = 1;
+    p.best = best;
+    const uint64_t first = g.add(beginning(3), p);
+    p.best = 0;
+    g.add(beginning(9), p);
+    g.finish();
+    return g.of(first);
+  };
+  const plait_sampling hot{sizeof hot, 1.3, 0, 0, 0, 0, 5},
+      cut{sizeof cut, 0.9, 0.85, 0.01, 0, 30, 6};
+  for (const plait_sampling& s : {kGreedy, hot, cut}) {
+    const Drawn by_device = drawn(s, 0), by_host = drawn(s, 2);
+    REQUIRE(by_device.ids.size() == 60);
+    CHECK(by_device.ids == by_host.ids);
+    for (size_t i = 0; i < 60; ++i)
+      CHECK(by_device.log_probabilities[i] ==
+            doctest::Approx(by_host.log_probabilities[i]).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("train, generate and train on, in one session") {
   const GoldenFile golden("families.safetensors");
   const host::Family llama = host::families()[1];
