@@ -105,6 +105,27 @@ void add_rows(std::vector<Measured>& out) {
   }
 }
 
+// Tokens of a vocabulary, with what costs most: top_k, top_p and the log-probability.
+void add_draws(std::vector<Measured>& out) {
+  for (const int64_t rows : {1, 32})
+    for (const bool cut : {false, true}) {
+      const int64_t v = 128256;
+      Input settings{f32({rows, 3}), 0.9, 0.9}, numbers{shape(PLAIT_I32, {rows, 8}), 1, 1};
+      for (int64_t r = 0; r < rows; ++r) {
+        settings.set.insert(settings.set.end(),
+                            {{3 * r + 1, cut ? 0.9 : 1.0}, {3 * r + 2, cut ? 0.01 : 0.0}});
+        numbers.set.insert(numbers.set.end(), {{8 * r, static_cast<double>(v)},
+                                               {8 * r + 1, cut ? 1000.0 : 0.0},
+                                               {8 * r + 3, static_cast<double>(r)}});
+      }
+      const std::string size = " (" + std::to_string(rows) + "," + std::to_string(v) + ")";
+      out.push_back({Case{"draw_tokens" + size + (cut ? ", top_k, top_p and min_p" : ""),
+                          "draw_tokens",
+                          {{f32({rows, v}), -12, 4}, settings, numbers},
+                          {shape(PLAIT_I32, {rows}), f32({rows})}}});
+    }
+}
+
 void add_moves(std::vector<Measured>& out) {
   const plait_shape table = shape(PLAIT_BF16, {50257, 768}), rows = shape(PLAIT_BF16, {32768, 768});
   const Input index{shape(PLAIT_I32, {32768})};
@@ -183,6 +204,7 @@ void bench_ops(Lab& lab, Report& report, double seconds) {
   add_attention(all);
   add_reductions(all);
   add_moves(all);
+  add_draws(all);
   for (const Measured& one : all) {
     const std::string section = one.flops > 0 ? "flops" : "bytes";
     if (!report.wants(section, one.c.name)) continue;
