@@ -1,7 +1,8 @@
 #include "plugins/support/steady_file.hpp"
 
 #include <algorithm>
-#include <ctime>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace plait::support {
@@ -20,12 +21,7 @@ int size_of(int fd, uint64_t& bytes) {
   bytes = static_cast<uint64_t>(s.st_size);
   return 0;
 }
-void wait(double seconds) {
-  const auto whole = static_cast<time_t>(seconds);
-  timespec left{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
-  while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
-}
+void wait(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 // How files on a network fail for a while.
 bool passes(int error) {

@@ -163,6 +163,19 @@ TEST_CASE("state and settings that differ are named") {
   CHECK(p.compare(a, b, Compared::kTensors).equal());
 }
 
+TEST_CASE("words that are hexadecimal numbers as a whole are shown as decimal ones") {
+  Pair p;
+  const Sample sample(3);
+  const auto with = [&](const char* folder, const std::string& words) {
+    RunState s = sample.state();
+    s.extra = "{\"words\":\"" + words + "\"}";
+    return p.save(folder, s, sample.tensors());
+  };
+  const Checkpoint a = with("a", "0x1.8p+1 -0x1p-1 0x1p+0y 0x 007 -2 x0x1p+0"),
+                   b = with("b", "0x1.8p+2");
+  CHECK(keys(p.compare(a, b).state) == Texts{"words: 3.0 -0.5 0x1p+0y 0x 007 -2 x0x1p+0 -> 6.0"});
+}
+
 TEST_CASE("damage is an error, never a difference") {
   Pair p;
   const Sample sample(3);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <fstream>
 #include <vector>
 
@@ -148,4 +149,12 @@ TEST_CASE("a file that was replaced by a shorter one is not read in its place") 
   std::filesystem::rename(source.path, folder.path("old"));
   std::ofstream(source.path) << "other";
   CHECK(read_all(file) == "some tokens");
+}
+
+TEST_CASE("the system waits as long as it is asked to") {
+  for (const double seconds : {0.01, 1.01}) {  // below a second, and with whole ones
+    const auto begin = std::chrono::steady_clock::now();
+    support::system_calls().wait(seconds);
+    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::duration<double>(seconds));
+  }
 }

@@ -237,3 +237,33 @@ TEST_CASE_FIXTURE(Fixture, "a reader that nobody needs does not forbid a fold") 
     %8 f32 () at 3:0 = map() [1.0]
   )");
 }
+
+TEST_CASE_FIXTURE(TextFixture, "a product with quantized weights takes all but sums of squares") {
+  const std::string operands = R"(
+    %1 f32 (3, 40) at 0:0 = persistent "x"
+    %2 u8 (6, 40) at 1:0 = persistent "q"
+    %3 f32 (6, 2) at 1:240 = persistent "s"
+    %4 f32 (6) at 1:288 = persistent "b"
+    %5 f32 (3, 6) at 2:0 = persistent "sum"
+  )";
+  read(operands + R"(
+    %6 f32 (3, 6) = matmul_quantized(%1, %2, %3) {columns: 40} @fc
+    %7 f32 (3, 6) = map(%4, %6) [x0 + x1] @fc
+    %8 f32 (3, 6) at 3:0 = map(%7) [relu(x0)] @act
+    %9 f32 (3, 40) = map(%1) [-x0]
+    %10 f32 (3, 6) = matmul_quantized(%9, %2, %3) {columns: 40} @head
+    %11 f32 (3, 6) = map(%5, %10) [x0 + x1]
+    %12 f32 (3, 6) in %5 = map(%11) [copy(x0)]
+    %13 f32 (3, 6) at 3:128 = matmul_quantized(%9, %2, %3) {columns: 40} @squared
+    %14 f32 () at 3:256 = reduce(%13) {kind: "sum_squares", axes: [0, 1], keep: false}
+  )");
+  fold_matmul(g, [](const Graph&, const Op&) { return true; });
+  CHECK_FALSE(find_fault(g));
+  expect(operands + R"(
+    %8 f32 (3, 6) at 3:0 = matmul_quantized(%1, %2, %3, %4) {bias: true, columns: 40, activation: "relu"} @fc
+    %9 f32 (3, 40) = map(%1) [-x0]
+    %12 f32 (3, 6) in %5 = matmul_quantized(%9, %2, %3, %5) {columns: 40, accumulate: true} in_place [3] @head
+    %13 f32 (3, 6) at 3:128 = matmul_quantized(%9, %2, %3) {columns: 40} @squared
+    %14 f32 () at 3:256 = reduce(%13) {kind: "sum_squares", axes: [0, 1], keep: false}
+  )");
+}

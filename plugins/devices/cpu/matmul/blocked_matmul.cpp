@@ -308,7 +308,7 @@ std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa) {
 Capability blocked_bf16_capability(const MatmulDesc& desc) {
   Capability capability;
   if (!has_pair_products()) {
-    capability.refusal = "the processor has no AVX512_BF16, or AMX, which is faster";
+    capability.refusal = "the processor has no AVX512_BF16";
   } else if (desc.half_a != Half::bf16 || desc.half_b != Half::bf16 || desc.half_c == Half::f16) {
     capability.refusal = "takes two operands of bf16";
   } else if (desc.half_c != Half::none && desc.squares) {

@@ -117,6 +117,11 @@ const char* blocked_fallback_reason(const MatmulDesc& d) {
   return d.n < kManyColumns ? "too few columns to repay packing A" : nullptr;
 }
 
+const char* pairs_fallback_reason(const MatmulDesc& d) {
+  static const bool tiles = block_instructions().tiles;
+  return tiles ? "the processor has AMX, which is faster" : blocked_fallback_reason(d);
+}
+
 const char* never_fallback(const MatmulDesc&) { return nullptr; }
 Capability plain_capability(const MatmulDesc&) { return {}; }
 
@@ -143,8 +148,7 @@ constexpr Entry kEntries[] = {
 };
 // Not of the list, whose entries take f32.
 constexpr Entry kDots[] = {
-    {kBlockedBf16, Isa::avx512, blocked_bf16_capability, make_blocked_bf16,
-     blocked_fallback_reason},
+    {kBlockedBf16, Isa::avx512, blocked_bf16_capability, make_blocked_bf16, pairs_fallback_reason},
     {"onednn_bf16", Isa::avx512, onednn_bf16_capability, make_onednn, never_fallback},
 };
 

@@ -47,7 +47,7 @@ bool has_pair_products() {
   using Xbyak::util::Cpu;
   static const bool has = [] {
     const Cpu cpu;
-    return has_bf16_products() && cpu.has(Cpu::tAVX512_BF16) && !cpu.has(Cpu::tAMX_BF16);
+    return has_bf16_products() && cpu.has(Cpu::tAVX512_BF16);
   }();
   return has;
 }

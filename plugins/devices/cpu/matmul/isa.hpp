@@ -16,8 +16,8 @@ std::string unsupported(Isa isa);
 // 0: never, to compare.
 bool has_bf16_products();
 
-// Whether the machine multiplies pairs of bf16 in vectors (AVX512_BF16) and has nothing faster
-// (AMX), and PLAIT_BF16_PRODUCTS is not 0.
+// Whether the machine multiplies pairs of bf16 in vectors (AVX512_BF16), and PLAIT_BF16_PRODUCTS is
+// not 0.
 bool has_pair_products();
 
 // Instructions for products of bf16: AVX512_BF16, and AMX (whether the system grants its state is

@@ -1,3 +1,4 @@
+#include "plugins/devices/cpu/map/expr.hpp"
 #include "plugins/devices/cpu/map/jit/emit.hpp"
 
 namespace plait::cpu::jit {
@@ -50,6 +51,9 @@ void Emitter::move(int to, OperandLocation from) {
 }
 
 void Emitter::compute(const Step& s) {
+  // Xbyak would encode it, and a machine without AVX-512 stop at it.
+  if (!wide() && needs_avx512(s.op))
+    fail_map(PLAIT_ERR_INTERNAL, "AVX2 code asks for an instruction of AVX-512");
   const Xbyak::Xmm to = vec(s.to), a = vec(s.from[0].index);
   // The second operand, in a register or memory; a placeholder for steps with one operand.
   const bool in_memory = s.from[1].in_memory();

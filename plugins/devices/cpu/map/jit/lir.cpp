@@ -73,6 +73,8 @@ Pred swapped(Pred p) {
   }
 }
 
+bool needs_avx512(Vop op) { return op == Vop::kGetExp || op == Vop::kGetMant || op == Vop::kScale; }
+
 int arity(Vop op) {
   switch (op) {
     case Vop::kLit:

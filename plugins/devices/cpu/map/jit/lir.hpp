@@ -75,6 +75,7 @@ struct Node {
   uint32_t bits = 0;
 };
 int arity(Vop op);
+bool needs_avx512(Vop op);
 
 struct Store {
   uint8_t operand;
