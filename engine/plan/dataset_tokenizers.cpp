@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMostTexts = 1 << 18;  // of a plugin that never ends
 
 struct Made {
-  std::string fingerprint, by, type;  // by: for messages
+  std::string fingerprint, by, type;  // by: for messages; type: "" is not known
 };
 
 std::vector<Made> made_by(const Dataset& d) {
@@ -22,9 +22,8 @@ std::vector<Made> made_by(const Dataset& d) {
     const char* fingerprint = d.text_of(0, PLAIT_TEXT_TOKENIZER, i);
     const char* by = d.text_of(0, PLAIT_TEXT_TOKENIZER, i + 1);
     if (!fingerprint || !by) break;
-    const std::string text = by;  // begins with the type in quotes, 'hf'
-    const size_t end = text.starts_with("'") ? text.find('\'', 1) : 0;
-    all.push_back({fingerprint, by, end == text.npos || end == 0 ? "" : text.substr(1, end - 1)});
+    const char* type = d.text_of(0, PLAIT_TEXT_TOKENIZER_TYPE, i / 2);
+    all.push_back({fingerprint, by, type ? type : ""});
   }
   return all;
 }

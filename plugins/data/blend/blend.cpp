@@ -66,6 +66,8 @@ class Blend {
       check_fields(item.type);
       keep_texts(parts_.back(), PLAIT_TEXT_PART, part_texts_);
       keep_texts(parts_.back(), PLAIT_TEXT_TOKENIZER, tokenizer_texts_);
+      keep_texts(parts_.back(), PLAIT_TEXT_TOKENIZER_TYPE, tokenizer_types_);
+      tokenizer_types_.resize(tokenizer_texts_.size() / 2);  // "": the part does not tell it
     }
     add_part_field(o);
     const std::vector<double> shares = shares_from(o);
@@ -78,11 +80,12 @@ class Blend {
   // tokenizers of their ids, are told of each, and the blend as a whole comes from no file.
   const char* text_of(uint32_t field, uint32_t what, uint64_t index) const noexcept {
     if (what == PLAIT_TEXT_SOURCE) return nullptr;
-    if (what == PLAIT_TEXT_PART || what == PLAIT_TEXT_TOKENIZER) {
-      const std::vector<std::string>& all =
-          what == PLAIT_TEXT_PART ? part_texts_ : tokenizer_texts_;
+    const auto of_parts = [index](const std::vector<std::string>& all) {
       return index < all.size() ? all[index].c_str() : nullptr;
-    }
+    };
+    if (what == PLAIT_TEXT_PART) return of_parts(part_texts_);
+    if (what == PLAIT_TEXT_TOKENIZER) return of_parts(tokenizer_texts_);
+    if (what == PLAIT_TEXT_TOKENIZER_TYPE) return of_parts(tokenizer_types_);
     // Numbers of parts have no texts.
     return field < bytes_.size() ? parts_[0].text_of(field, what, index) : nullptr;
   }
@@ -262,7 +265,7 @@ class Blend {
   std::vector<int64_t> sample_;      // within its part, counted on when that begins again
   std::vector<int64_t> taken_;       // samples that each part gives
   std::vector<int64_t> passes_;      // how often each part begins
-  std::vector<std::string> part_texts_, tokenizer_texts_;  // of all
+  std::vector<std::string> part_texts_, tokenizer_texts_, tokenizer_types_;  // of all
   uint64_t fingerprint_ = 0;
 };
 }  // namespace

@@ -111,6 +111,7 @@ class FineTune {
   }
 
   const char* text_of(uint32_t, uint32_t what, uint64_t index) const noexcept {
+    if (what == PLAIT_TEXT_TOKENIZER_TYPE) return index == 0 ? tokenizer_type_.c_str() : nullptr;
     if (what != PLAIT_TEXT_TOKENIZER || index > 1) return nullptr;
     return (index == 0 ? tokenizer_hex_ : tokenizer_described_).c_str();
   }
@@ -162,8 +163,9 @@ class FineTune {
     tokenizer_fingerprint_ = tokenizer.info().fingerprint;
     tokenizer_hex_ = hex_of(tokenizer_fingerprint_);
     const InnerItem item = o.items("tokenizer").at(0);
-    tokenizer_described_ = "'" + std::string(item.type) + "' by the key tokenizer, " +
-                           std::string(o.origin("tokenizer"));
+    tokenizer_type_ = item.type;
+    tokenizer_described_ =
+        "'" + tokenizer_type_ + "' by the key tokenizer, " + std::string(o.origin("tokenizer"));
     const Encoder encoder(tokenizer, template_of(o), o.flag("plain"));
     if (const std::string token = encoder.end_written_as_text(); !token.empty())
       host.log(PLAIT_LOG_WARN, "[data.fine_tune] the template " + std::string(o.text("template")) +
@@ -341,7 +343,7 @@ class FineTune {
   std::vector<plait_field> fields_;
   uint64_t lines_ = 0, long_ = 0, no_label_ = 0, replaced_ = 0;
   std::string first_no_label_, first_replaced_;
-  std::string tokenizer_hex_, tokenizer_described_;  // PLAIT_TEXT_TOKENIZER
+  std::string tokenizer_hex_, tokenizer_described_, tokenizer_type_;  // PLAIT_TEXT_TOKENIZER
   uint64_t tokenizer_fingerprint_ = 0, fingerprint_ = 0;
 };
 }  // namespace

@@ -28,7 +28,8 @@ TokenizerRecord read_tokenizer_record(const std::string& path, int64_t tokens) {
     if (record["tokens"].whole(0, kMost) != tokens) return {};
     const std::string& fingerprint = tokenizer["fingerprint"].text();
     if (!is_fingerprint(fingerprint)) return {};
-    return {fingerprint, "'" + tokenizer["type"].text() + "' by '" + path + "'"};
+    const std::string& type = tokenizer["type"].text();
+    return {fingerprint, type, "'" + type + "' by '" + path + "'"};
   } catch (const Error&) {
     return {};
   }

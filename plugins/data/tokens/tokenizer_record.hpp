@@ -8,7 +8,8 @@ namespace plait::data::tokens {
 
 struct TokenizerRecord {
   std::string fingerprint;  // of plait_tokenizer_info, 16 hexadecimal digits; "": not known
-  std::string described;    // its name, and the file that says so, for messages
+  std::string type;         // "hf"
+  std::string described;    // its type, and the file that says so, for messages
 };
 
 // tokens: in PATH.bin. `plait data tokenize` writes the file; Megatron-LM and others do not, so one

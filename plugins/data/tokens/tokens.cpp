@@ -108,7 +108,9 @@ class Tokens {
 
   const char* text_of(uint32_t, uint32_t what, uint64_t index) const noexcept {
     const data::tokens::TokenizerRecord& made = stream_.tokenizer();
-    if (what != PLAIT_TEXT_TOKENIZER || made.fingerprint.empty() || index > 1) return nullptr;
+    if (made.fingerprint.empty()) return nullptr;
+    if (what == PLAIT_TEXT_TOKENIZER_TYPE) return index == 0 ? made.type.c_str() : nullptr;
+    if (what != PLAIT_TEXT_TOKENIZER || index > 1) return nullptr;
     return (index == 0 ? made.fingerprint : made.described).c_str();
   }
 

@@ -111,15 +111,18 @@ TEST_CASE("the tokenizer of tokens is told as far as the file beside them knows 
     std::vector<std::string> all;
     for (uint64_t i = 0; const char* text = d.text_of(0, PLAIT_TEXT_TOKENIZER, i); ++i)
       all.emplace_back(text);
+    for (uint64_t i = 0; const char* text = d.text_of(0, PLAIT_TEXT_TOKENIZER_TYPE, i); ++i)
+      all.emplace_back(text);
     CHECK(d.text_of(0, PLAIT_TEXT_COLUMN, 0) == nullptr);
     return all;
   };
   CHECK(texts("").empty());  // there is no such file
   const std::vector<std::string> told = texts(record("9", right));
-  REQUIRE(told.size() == 2);
+  REQUIRE(told.size() == 3);
   CHECK(told[0] == "0123456789abcdef");
   CHECK(told[1].starts_with("'bytes' by '"));
   CHECK(told[1].ends_with("/t.json'"));
+  CHECK(told[2] == "bytes");
   // Of other tokens, of something else, or damaged: nothing is known.
   for (const std::string& other :
        {record("8", right), record("\"9\"", right), record("9", "{}"), record("9", "3"),
