@@ -173,7 +173,12 @@ class Sweep(Case):
         sweep.send_signal(signal.SIGTERM)
         out, err = sweep.communicate(timeout=TIME)
         self.assertEqual(sweep.returncode, 4, out + err)
-        self.assertEqual([trial["state"] for trial in json.loads(out.splitlines()[-1])["trials"]], ["interrupted"] * 2)
+        *trials, done = (json.loads(line) for line in out.splitlines())
+        self.assertEqual([trial["state"] for trial in done["trials"]], ["interrupted"] * 2)
+        # As `plait run` ends: 4 says that it was saved.
+        for trial in trials:
+            saved = any((self.folder / trial["run"]["run"]).glob("ckpt/step-*"))
+            self.assertEqual(trial["code"], 4 if saved else 128 + signal.SIGTERM, trial)
 
     def test_interrupted(self):
         words = ["run.seed=1,2,3", "run.log_every=100", "--dir", "i", "--jobs", "2"]

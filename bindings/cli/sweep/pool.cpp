@@ -83,17 +83,16 @@ pid_t start(const PoolJob& job, const std::vector<int>& cores, const sigset_t& m
 }
 
 // asked: the pool has asked it to stop. One that had nothing to save yet is then ended by the
-// signal,
-// or has said so by its code.
-int code_of(int status, bool asked) {
+// signal, or has said so by its code.
+PoolEnd end_of(size_t job, int status, bool asked) {
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return asked && code == 128 + SIGTERM ? kInterrupted : code;
+  return {job, code, asked && (code == kInterrupted || code == 128 + SIGTERM)};
 }
 
 }  // namespace
 
 int run_pool(const std::vector<PoolJob>& jobs, size_t at_once,
-             const std::function<void(size_t index, int code)>& on_end) {
+             const std::function<void(const PoolEnd&)>& on_end) {
   const std::vector<int> cores = allowed_cores();
   const BlockedSignals signals;
   struct Running {
@@ -135,7 +134,7 @@ int run_pool(const std::vector<PoolJob>& jobs, size_t at_once,
         continue;
       }
       free.insert(at->second.place);
-      on_end(at->second.job, code_of(status, stopped_by != 0 || error != 0));
+      on_end(end_of(at->second.job, status, stopped_by != 0 || error != 0));
       at = running.erase(at);
     }
   }

@@ -49,12 +49,13 @@ struct Trial {
   double value = std::nan("");  // of the metric
   double loss = std::nan("");   // the mean training loss since the line before
   int code = 0;                 // of its newest process
+  bool stopped = false;         // which was asked to end, by the sweep
   bool dropped = false;         // by --halving
   std::string log = {};         // what its processes have printed
   // It ended for a reason of its own; one that was halted or not begun has not failed.
   bool failed() const {
     const std::string& s = run.state;
-    return s == "failed" || s == "lost" || (code != kOk && code != kInterrupted);
+    return s == "failed" || s == "lost" || (code != kOk && code != kInterrupted && !stopped);
   }
   std::string state() const;
   std::string reason() const;
@@ -65,7 +66,7 @@ std::string Trial::state() const {
   if (failed()) return "failed";
   if (dropped) return kDropped;
   if (run.state != "unknown") return run.state;
-  return code == kInterrupted ? "interrupted" : "not started";
+  return stopped || code == kInterrupted ? "interrupted" : "not started";
 }
 
 // Why it failed: "", if it has not.
@@ -100,7 +101,7 @@ class Sweep {
   PoolJob job_of(const Trial& trial, int64_t until) const;
   int run_round(const std::vector<size_t>& trials, int64_t until);
   int run_halving();
-  void ended(size_t index, int code);
+  void ended(size_t index, const PoolEnd& end);
   void read(Trial& trial) const;
   std::vector<size_t> better_half(std::vector<size_t> trials, int64_t step) const;
   void mark_dropped();
@@ -337,14 +338,15 @@ void Sweep::read(Trial& trial) const {
   trial.loss = value_of(trial.run, "mean_loss");
 }
 
-void Sweep::ended(size_t index, int code) {
+void Sweep::ended(size_t index, const PoolEnd& end) {
   Trial& trial = trials_[index];
-  trial.code = code;
+  trial.code = end.code;
+  trial.stopped = end.stopped;
   read(trial);
   t_.record({{"event", "trial"},
              {"trial", index},
              {"overrides", trial.overrides},
-             {"code", code},
+             {"code", trial.code},
              {"state", trial.state()},
              {"reason", trial.reason()},
              {"run", record_of(trial.run)}});
@@ -352,7 +354,7 @@ void Sweep::ended(size_t index, int code) {
                      strf(": step %lld", static_cast<long long>(trial.run.step));
   if (!std::isnan(trial.value)) line += ", " + metric_ + " " + value_text(metric_, trial.value);
   if (trial.failed())
-    line += strf(", failed with code %d: ", code) + trial.reason() + "; see " + trial.log;
+    line += strf(", failed with code %d: ", trial.code) + trial.reason() + "; see " + trial.log;
   if (!t_.quiet) t_.line(line);
 }
 
@@ -373,7 +375,7 @@ int Sweep::run_round(const std::vector<size_t>& trials, int64_t until) {
   const size_t cores = std::max<size_t>(1, allowed_cores().size()),
                at_once = a_.jobs > 0 ? static_cast<size_t>(a_.jobs) : cores;
   return run_pool(jobs, std::clamp<size_t>(jobs.size(), 1, at_once),
-                  [&](size_t job, int code) { ended(of_job[job], code); });
+                  [&](const PoolEnd& end) { ended(of_job[end.job], end); });
 }
 
 // By the metric if all that have not failed have it at their newest step, which is `step`, else by
