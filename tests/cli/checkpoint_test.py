@@ -202,6 +202,26 @@ class Compared(Checkpoints):
         self.assertIn("no difference; 12 tensors with 585 elements are equal bit by bit",
                       self.expect(0, "checkpoint", "diff", "one", "one").out)
 
+    def test_other_models(self):
+        """The summary comes first, and tables end after 20 rows."""
+        layers = ", ".join(["{type = \"linear\", out = 4}"] * 13)
+        self.train("small")
+        self.train("large", f"model.layers=[{layers}, {{type = \"linear\", out = 3}}]")
+        diff = self.diff(1, "small", "large", "--only", "parameters")
+        n = len(diff["only_b"])
+        self.assertGreater(n, 20)
+        text = self.expect(1, "checkpoint", "diff", "small", "large", "--only", "parameters").out
+        lines = text.splitlines()
+        self.assertTrue(lines[2].startswith("differences: "), text)
+        self.assertIn(f"{n} tensors only in B", lines[2])
+        self.assertIn(f"... and {n - 20} more; --all shows them", lines)
+        for tensor in diff["only_b"]:
+            self.assertEqual(tensor in diff["only_b"][:20], f"\n{tensor['name']} " in text)
+        whole = self.expect(1, "checkpoint", "diff", "small", "large", "--only", "parameters", "--all").out
+        self.assertNotIn("more; --all", whole)
+        for tensor in diff["only_b"]:
+            self.assertIn(f"\n{tensor['name']} ", whole)
+
     def test_the_element_that_differs_is_found(self):
         self.train("one")
         shutil.copytree(self.folder / "one", self.folder / "two")

@@ -1,5 +1,6 @@
 // plait checkpoint diff: in what two checkpoints differ.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <plait/checkpoint.hpp>
@@ -16,6 +17,30 @@ namespace {
 
 struct DiffArguments {
   std::string a, b, only;
+  bool all = false;  // rows of tables
+};
+
+// A table of the first kRows of `items`, or of all.
+class Rows {
+ public:
+  Rows(Terminal& terminal, bool all) : t_(terminal), all_(all) {}
+  template <class F>
+  void show(const char* columns, const std::vector<std::string>& head, const Json& items,
+            const F& row_of) const {
+    if (items.empty()) return;
+    Table table(columns);
+    table.row(head);
+    const size_t n = all_ ? items.size() : std::min(items.size(), kRows);
+    for (size_t i = 0; i < n; ++i) table.row(row_of(items[i]));
+    t_.raw(table.text());
+    if (n < items.size()) t_.line(strf("... and %zu more; --all shows them", items.size() - n));
+    t_.line("");
+  }
+
+ private:
+  static constexpr size_t kRows = 20;
+  Terminal& t_;
+  const bool all_;
 };
 
 // A value may be a long array, or a text of several lines.
@@ -27,14 +52,8 @@ std::string cell(const Json& value) {
   return text;
 }
 
-void show_changes(Terminal& t, const char* title, const Json& changes) {
-  if (changes.empty()) return;
-  Table table("lll");
-  table.row({title, "A", "B"});
-  for (const Json& c : changes)
-    table.row({plain(c.at("key").get<std::string>()), cell(c.at("a")), cell(c.at("b"))});
-  t.raw(table.text());
-  t.line("");
+std::vector<std::string> change_row(const Json& c) {
+  return {plain(c.at("key").get<std::string>()), cell(c.at("a")), cell(c.at("b"))};
 }
 
 std::string numbers_text(const Json& numbers) {
@@ -44,65 +63,75 @@ std::string numbers_text(const Json& numbers) {
   return text;
 }
 
-void show_only(Terminal& t, const char* title, const Json& tensors) {
-  if (tensors.empty()) return;
-  Table table("lll");
-  table.row({title, "type", "shape"});
-  for (const Json& one : tensors)
-    table.row({plain(one.at("name").get<std::string>()), one.at("dtype").get<std::string>(),
-               "(" + numbers_text(one.at("shape")) + ")"});
-  t.raw(table.text());
-  t.line("");
+std::vector<std::string> tensor_row(const Json& one) {
+  return {plain(one.at("name").get<std::string>()), one.at("dtype").get<std::string>(),
+          "(" + numbers_text(one.at("shape")) + ")"};
 }
 
 // "F32", "F32 | BF16".
 std::string both(const std::string& a, const std::string& b) { return a == b ? a : a + " | " + b; }
 
-void show_changed(Terminal& t, const Json& tensors) {
-  if (tensors.empty()) return;
-  Table table("lllrrrl");
-  table.row({"tensor", "type", "shape", "different", "greatest", "relative", "at"});
-  for (const Json& one : tensors) {
-    std::vector<std::string> row{
-        plain(one.at("name").get<std::string>()),
-        both(one.at("dtype")[0].get<std::string>(), one.at("dtype")[1].get<std::string>()),
-        both("(" + numbers_text(one.at("shape")[0]) + ")",
-             "(" + numbers_text(one.at("shape")[1]) + ")")};
-    if (one.at("elements").is_null()) {
-      row.insert(row.end(), {"not compared", "", "", ""});
-    } else {
-      const bool finite = !one.at("at").is_null();
-      row.push_back(strf("%llu of %llu", one.at("different").get<unsigned long long>(),
-                         one.at("elements").get<unsigned long long>()));
-      row.push_back(finite ? metric_text(number(one.at("max_abs"))) : "-");
-      row.push_back(finite ? metric_text(number(one.at("max_rel"))) : "-");
-      row.push_back(finite ? "[" + numbers_text(one.at("at")) + "]" : "");
-      if (const auto odd = one.at("not_finite").get<unsigned long long>(); odd > 0)
-        row.back() += strf("%s%llu not finite", row.back().empty() ? "" : ", ", odd);
-    }
-    table.row(std::move(row));
+std::vector<std::string> changed_row(const Json& one) {
+  std::vector<std::string> row{
+      plain(one.at("name").get<std::string>()),
+      both(one.at("dtype")[0].get<std::string>(), one.at("dtype")[1].get<std::string>()),
+      both("(" + numbers_text(one.at("shape")[0]) + ")",
+           "(" + numbers_text(one.at("shape")[1]) + ")")};
+  if (one.at("elements").is_null()) {
+    row.insert(row.end(), {"not compared", "", "", ""});
+    return row;
   }
-  t.raw(table.text());
-  t.line("");
+  const bool finite = !one.at("at").is_null();
+  row.push_back(strf("%llu of %llu", one.at("different").get<unsigned long long>(),
+                     one.at("elements").get<unsigned long long>()));
+  row.push_back(finite ? metric_text(number(one.at("max_abs"))) : "-");
+  row.push_back(finite ? metric_text(number(one.at("max_rel"))) : "-");
+  row.push_back(finite ? "[" + numbers_text(one.at("at")) + "]" : "");
+  if (const auto odd = one.at("not_finite").get<unsigned long long>(); odd > 0)
+    row.back() += strf("%s%llu not finite", row.back().empty() ? "" : ", ", odd);
+  return row;
 }
 
-void show_diff(Terminal& t, const Json& diff) {
+// How many of each kind of difference, on a line.
+std::string summary(const Json& diff) {
+  size_t shapes = 0, types = 0, numbers = 0;
+  for (const Json& one : diff.at("changed")) {
+    const bool shape = one.at("shape")[0] != one.at("shape")[1];
+    const bool type = one.at("dtype")[0] != one.at("dtype")[1];
+    ++(shape ? shapes : type ? types : numbers);
+  }
+  std::string text;
+  const auto add = [&text](size_t n, const char* what) {
+    if (n > 0) text += (text.empty() ? "" : ", ") + std::to_string(n) + " " + what;
+  };
+  add(diff.at("state").size(), "of the state");
+  add(diff.at("settings").size(), "of the settings");
+  add(diff.at("only_a").size(), "tensors only in A");
+  add(diff.at("only_b").size(), "tensors only in B");
+  add(shapes, "of other shapes");
+  add(types, "of other types");
+  add(numbers, "with other numbers");
+  return "differences: " + text;
+}
+
+void show_diff(Terminal& t, const Json& diff, bool all) {
   t.line("A  " + plain(diff.at("a").get<std::string>()));
   t.line("B  " + plain(diff.at("b").get<std::string>()));
-  t.line("");
-  show_changes(t, "state", diff.at("state"));
-  show_changes(t, "setting", diff.at("settings"));
-  show_only(t, "only in A", diff.at("only_a"));
-  show_only(t, "only in B", diff.at("only_b"));
-  show_changed(t, diff.at("changed"));
   const auto tensors = diff.at("tensors").get<unsigned long long>(),
              elements = diff.at("elements").get<unsigned long long>();
   if (diff.at("equal").get<bool>())
-    t.line(strf("no difference; %llu tensors with %llu elements are equal bit by bit", tensors,
-                elements));
-  else
-    t.line(strf("%zu of %llu tensors that both have differ; %llu elements were compared",
-                diff.at("changed").size(), tensors, elements));
+    return t.line(strf("\nno difference; %llu tensors with %llu elements are equal bit by bit",
+                       tensors, elements));
+  t.line(summary(diff));
+  t.line(strf("%zu of %llu tensors that both have differ; %llu elements were compared\n",
+              diff.at("changed").size(), tensors, elements));
+  const Rows rows(t, all);
+  rows.show("lll", {"state", "A", "B"}, diff.at("state"), change_row);
+  rows.show("lll", {"setting", "A", "B"}, diff.at("settings"), change_row);
+  rows.show("lll", {"only in A", "type", "shape"}, diff.at("only_a"), tensor_row);
+  rows.show("lll", {"only in B", "type", "shape"}, diff.at("only_b"), tensor_row);
+  rows.show("lllrrrl", {"tensor", "type", "shape", "different", "greatest", "relative", "at"},
+            diff.at("changed"), changed_row);
 }
 
 int diff(Context& context, const DiffArguments& arguments) {
@@ -123,7 +152,7 @@ int diff(Context& context, const DiffArguments& arguments) {
                                             }));
   }
   context.terminal.record(found);
-  if (context.terminal.human()) show_diff(context.terminal, found);
+  if (context.terminal.human()) show_diff(context.terminal, found, arguments.all);
   return found.at("equal").get<bool>() ? kOk : kDifferent;
 }
 
@@ -142,6 +171,7 @@ void add_checkpoint_diff(CLI::App& checkpoint, Context& context) {
   verb->add_option("--only", arguments->only,
                    "compares no state and settings, or only the model's parameters")
       ->check(CLI::IsMember({"tensors", "parameters"}));
+  verb->add_flag("--all", arguments->all, "shows all rows of the tables, not the first 20 of each");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return diff(context, *arguments); };
   });
