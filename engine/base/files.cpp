@@ -27,13 +27,13 @@ void FileSystem::remove_all(const std::string& path) {
   if (link || exists(path)) remove(path);
 }
 
-void FileSystem::replace(const std::string& path, std::string_view content) {
+void FileSystem::replace(const std::string& path, std::string_view content, Sync sync) {
   // Beside the target, so that the rename stays within one file system.
   const std::string temporary = path + ".tmp-" + std::to_string(getpid());
   try {
     const auto file = open(temporary, OpenMode::kReplace);
     file->write(content);
-    file->sync();
+    if (sync == Sync::kYes) file->sync();
     file->close();
     rename(temporary, path);
   } catch (...) {
@@ -44,7 +44,7 @@ void FileSystem::replace(const std::string& path, std::string_view content) {
     }
     throw;
   }
-  sync_folder(folder_of(path));
+  if (sync == Sync::kYes) sync_folder(folder_of(path));
 }
 
 void fail_truncated(const std::string& path, uint64_t at, uint64_t wanted, uint64_t size) {

@@ -110,9 +110,11 @@ class FileSystem {
   void make_folders(const std::string& path);  // with parents; fine when it exists
   void remove_all(
       const std::string& path);  // a tree; links are removed, not followed; fine when absent
-  // Replaces the file at `path` atomically: a reader sees the old or the new content, and the new
-  // content survives a crash.
-  void replace(const std::string& path, std::string_view content);
+  // Replaces the file at `path` atomically: a reader sees the old or the new content. With kYes the
+  // new content survives a crash of the machine; with kNo there may then be the old one, or an
+  // empty file, and nothing waits for the disk.
+  enum class Sync { kNo, kYes };
+  void replace(const std::string& path, std::string_view content, Sync sync = Sync::kYes);
 
   // The file system of this machine. Stateless.
   static FileSystem& posix();

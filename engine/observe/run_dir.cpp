@@ -279,7 +279,8 @@ void RunDir::write_status(const RunStatus& status) const {
   status.loss ? json.value(*status.loss) : json.null();
   json.field("message", status.message).field("checkpoint", status.checkpoint);
   json.field("time", unix_seconds()).field("process", static_cast<int64_t>(getpid())).end_object();
-  files_->replace(join_path(path_, "status.json"), json.text() + "\n");
+  files_->replace(join_path(path_, "status.json"), json.text() + "\n",
+                  status.state == kRunning ? FileSystem::Sync::kNo : FileSystem::Sync::kYes);
 }
 
 namespace {

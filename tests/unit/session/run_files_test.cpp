@@ -101,6 +101,31 @@ TEST_CASE("a disk that is full for a while costs a run nothing, and each file is
   CHECK(steps_of(dir).back() == 12);
 }
 
+TEST_CASE("the state of a run that goes on waits for no disk, its end does") {
+  const Folder folder;
+  std::vector<std::string> changes;  // of status.json
+  HookedFiles files([&](const std::string& what, const std::string& path) {
+    if (path.find("status.json") != std::string::npos) changes.push_back(what);
+  });
+  session::Settings settings;
+  settings.run_dir = folder / "run";
+  size_t while_training = 0;
+  settings.on_step = [&](const session::StepResult&) {
+    while_training = changes.size();
+    return false;
+  };
+  const Rank rank({"checkpoint.every=4"}, files, settings);
+  rank.session->run();
+  using Changes = std::vector<std::string>;
+  const Changes running{"open", "write", "rename"}, end{"open", "write", "sync", "rename"};
+  CHECK(while_training >= running.size());
+  Changes expected;
+  while (expected.size() + end.size() < changes.size())
+    expected.insert(expected.end(), running.begin(), running.end());
+  expected.insert(expected.end(), end.begin(), end.end());
+  CHECK(changes == expected);
+}
+
 TEST_CASE("a disk that stays full ends no rank") {
   const Folder folder;
   const std::string dir = folder / "run";
