@@ -121,6 +121,8 @@ void entry_point(JsonWriter& w, const Plan& plan, const EntryPoint& e) {
   w.field("transient_bytes", totals.transient_bytes).key("inputs").array();
   for (const Field& f : e.feed.fields)
     if (is_input(plan, f)) w.value(f.name);
+  w.end_array().key("field_dtypes").array();  // of fields, in their order
+  for (const Field& f : e.feed.fields) w.value(program::dtype_name(f.shape.dtype));
   w.end_array();
   launches(w, plan, "launches", e.launches);
   w.end_object();

@@ -6,7 +6,7 @@ import os
 import weakref
 
 from plait import _abi
-from plait.errors import call, text_of
+from plait.errors import StateError, call, text_of
 
 
 class Handle:
@@ -17,9 +17,17 @@ class Handle:
     def __init__(self, make, *arguments, parents=()):
         made = ctypes.c_void_p()
         call(make, *arguments, ctypes.byref(made))
-        self._handle, self._parents = made, parents
+        self._pointer, self._parents, self._process = made, parents, os.getpid()
         # Finalizers run at the end of the interpreter, too, the newest first: before what a callback needs is gone.
-        self._finalizer = weakref.finalize(self, _released, self._close, made, parents)
+        self._finalizer = weakref.finalize(self, _released, self._close, made, parents, self._process)
+
+    @property
+    def _handle(self):
+        """Errors: StateError in a process that was forked from the one that made it: the threads of the library are not there."""
+        if os.getpid() != self._process:
+            raise StateError(f"[python] this {type(self).__name__} was made in another process ({self._process}), of which this one ({os.getpid()}) is a "
+                             "fork; make it in each process, or start processes by multiprocessing.get_context(\"spawn\")")
+        return self._pointer
 
     @property
     def handle(self):
@@ -30,7 +38,7 @@ class Handle:
         """Frees it; later calls on it fail. What was made from it can still be used."""
         if self._finalizer.alive:
             self._finalizer()
-            self._handle = ctypes.c_void_p()
+            self._pointer = ctypes.c_void_p()
 
     def __enter__(self):
         return self
@@ -42,8 +50,9 @@ class Handle:
         return json.loads(text_of(name, self._handle, *arguments))
 
 
-def _released(close, handle, parents):
-    getattr(_abi.lib, close)(handle)
+def _released(close, handle, parents, process):
+    if os.getpid() == process:  # a fork has a copy of the memory, not the threads that closing waits for
+        getattr(_abi.lib, close)(handle)
     del parents  # they live until here
 
 

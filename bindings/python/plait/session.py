@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 import json
 import math
+import os
 import sys
 import threading
 import weakref
@@ -58,7 +59,7 @@ class _Feeds:
     """A batch as the library reads it, for one call: {field: array}."""
 
     def __init__(self, session, batch):
-        self.borrowed = {name: tensors.Borrowed(name, value) for name, value in (batch or {}).items()}
+        self.borrowed = {name: tensors.Borrowed(name, value).as_type(session._types.get(name)) for name, value in (batch or {}).items()}
         self.size = len(self.borrowed)
         self.array = (_abi.Feed * max(self.size, 1))(*(_abi.sized(_abi.Feed, field=name.encode(), tensor=ctypes.pointer(b.tensor))
                                                       for name, b in self.borrowed.items()))
@@ -74,7 +75,8 @@ class Session(Handle):
 
     run_dir: the folder of the run; None: a new one in run.out. files = False: the session writes none. resume: "never", "auto", "must" or
     None, as run.resume says. bar: a progress bar in a notebook or terminal. stop_after: a step behind which a run saves and raises Cancelled.
-    One thread uses it at a time, but for cancel(). Batches have the element types of the fields: labels are i32, `labels.int()` in PyTorch.
+    One thread uses it at a time, but for cancel(). Batches have the element types of the fields; i64 in host memory, as NumPy and PyTorch make
+    labels, is converted where a field is i32. A fork() of the process cannot use it: processes are started by "spawn".
     """
 
     _close = "plait_session_close"
@@ -84,6 +86,7 @@ class Session(Handle):
         self._on_step = self._raised = None
         described = plan.describe()
         self._outputs = {o["name"]: o for o in described["outputs"]}
+        self._types = {name: kind for e in described["entry_points"] for name, kind in zip(e["fields"], e["field_dtypes"])}
         self._bar = Bar(described["steps"]) if bar and in_notebook() else None
 
         # A cycle of references is not wanted: the callback reaches the session by this list alone.
@@ -296,6 +299,7 @@ class _Run:
         self.step = self.task = self.error = None  # what the thread has made; what it is to do
         self.waits = self.goes_on = self.ended = self.stopping = False  # waits: in the callback
         self.thread = threading.Thread(target=self._work, name="plait.train", daemon=True)
+        self.process = os.getpid()
 
     def _work(self):
         error = None
@@ -334,6 +338,7 @@ class _Run:
             if step is None:
                 break
             yield step
+            self.session.handle  # raises in a fork of this process, where nobody makes the next step
             with self.lock:
                 self.goes_on = True
                 self.lock.notify_all()
@@ -345,6 +350,7 @@ class _Run:
         """Has the thread do it between two steps: its result, or what it raises."""
         if threading.current_thread() is self.thread:
             return function()
+        self.session.handle  # as in steps()
         outcome = []
 
         def task():
@@ -369,8 +375,8 @@ class _Run:
 
     def stop(self):
         """After a break: the run saves and stops. Raises what kept it from that."""
-        if not self.thread.ident:
-            return  # it was never started
+        if not self.thread.ident or os.getpid() != self.process:
+            return  # it was never started, or is not in this fork
         with self.lock:
             if not self.waits and not self.ended:
                 self.session.cancel()  # an evaluation may take long; what waits behind a step needs no more than its answer

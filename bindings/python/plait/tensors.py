@@ -3,6 +3,7 @@
 In: whatever has a buffer (array.array, memoryview, NumPy) or speaks DLPack (PyTorch, JAX, CuPy). Out: Tensor, which has both as well.
 """
 
+import array
 import ctypes
 import math
 import struct
@@ -50,6 +51,7 @@ class Borrowed:
     """A tensor of the host as the library reads it, while this object lives: `tensor` is a plait_dl_tensor."""
 
     def __init__(self, name, value):
+        self.name = name
         self._buffer = self._capsule = None
         try:
             view = memoryview(value)
@@ -105,6 +107,17 @@ class Borrowed:
         kind = _OF_DLPACK.get((self.tensor.dtype.code, self.tensor.dtype.bits))
         return kind.name if kind else f"of {self.tensor.dtype.bits} bits, code {self.tensor.dtype.code} of DLPack"
 
+    def as_type(self, wanted):
+        """Itself, or a copy as i32 where it is i64 in host memory and i32 is wanted. Errors: ValueError for a number that i32 does not have."""
+        if (self.dtype, wanted) != ("i64", "i32") or self.tensor.device.type not in (HOST, PINNED):
+            return self
+        shape = tuple(self.tensor.shape[:self.tensor.ndim])
+        numbers = Tensor("i64", shape, (self.tensor.data or 0) + self.tensor.byte_offset, self)
+        try:
+            return Borrowed(self.name, numbers.narrowed())
+        except OverflowError as e:
+            raise ValueError(f"[python] '{self.name}' has the number {e}, expected i32, from -2147483648 to 2147483647") from None
+
     @property
     def on_stream(self):
         """The stream behind which the tensor is written, None on the host."""
@@ -116,7 +129,8 @@ class Borrowed:
 
 
 class Tensor:
-    """Memory with an element type and a shape, row-major: numpy.asarray(t), torch.from_dlpack(t), memoryview(t.buffer()), t.tolist().
+    """Memory with an element type and a shape, row-major: numpy.asarray(t), torch.from_dlpack(t), memoryview(t.buffer()), t.tolist(),
+    and where NumPy is installed t[0], t[:, 1].
 
     dtype: "f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool". The memory lives as long as the tensor, or what was made of it.
     """
@@ -191,6 +205,35 @@ class Tensor:
         made = Tensor(self.dtype, self.shape)
         ctypes.memmove(made.address, self.address, self.nbytes)
         return made
+
+    def narrowed(self):
+        """The numbers of an i64 as i32, in memory of their own. Errors: OverflowError with the first number that i32 does not have."""
+        made = Tensor("i32", self.shape)
+        try:
+            import numpy
+            wide, narrow = numpy.asarray(self).reshape(-1), numpy.asarray(made).reshape(-1)
+            narrow[:] = wide
+            outside = wide[narrow != wide].tolist()
+        except ImportError:
+            wide = array.array("q", ctypes.string_at(self.address, self.nbytes) if self.nbytes else b"")
+            outside = [n for n in wide if not -2**31 <= n < 2**31]
+            ctypes.memmove(made.address, b"" if outside else array.array("i", wide).tobytes(), 0 if outside else made.nbytes)
+        if outside:
+            raise OverflowError(outside[0])
+        return made
+
+    def __getitem__(self, index):
+        """A part, as NumPy's indexing: an array that shows this memory where NumPy makes views, a number; of bf16 a copy as f32."""
+        try:
+            import numpy
+        except ImportError:
+            raise TypeError("[python] parts of a tensor need NumPy, which is not installed; tolist() and buffer() need nothing") from None
+        return numpy.asarray(self)[index]
+
+    def __setitem__(self, index, value):
+        if self._kind.typestr is None:
+            raise TypeError(f"[python] NumPy has no {self.dtype}, so parts of it cannot be written; buffer() has its bits, torch.from_dlpack() its numbers")
+        self[...][index] = value
 
     def __array__(self, dtype=None, copy=None):
         """For numpy.asarray() of bf16, which NumPy does not know: as f32."""
