@@ -117,6 +117,7 @@ class ExperimentLoader {
   void read_rule(const ConfigEntry& table, const OptimizerConfig& of, GroupConfig& group,
                  CatalogItem& own);
   std::vector<GroupConfig> read_groups(const ConfigEntry& optimizer, const OptimizerConfig& of);
+  void check_group_name(const std::vector<GroupConfig>& before, const GroupConfig& group);
   std::optional<ItemConfig> read_schedule(const ConfigEntry& owner);
 
   // A plugin that the engine has loaded may still be forbidden in this experiment.

@@ -4,6 +4,7 @@
 #include <plait/peft.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -253,6 +254,24 @@ void ExperimentLoader::read_rule(const ConfigEntry& table, const OptimizerConfig
   group.keys = OptionSet::check(*table.node, group_keys(), known, table.path, resolver_, problems_);
 }
 
+// The name of a group stands in names of metrics, behind that of its model.
+void ExperimentLoader::check_group_name(const std::vector<GroupConfig>& before,
+                                        const GroupConfig& group) {
+  const std::string& name = group.keys.get_text("name");
+  const std::string key = key_path(group.path, "name");
+  const auto stands_in_names = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  };
+  if (!std::all_of(name.begin(), name.end(), stands_in_names))
+    problems_.add(group.keys.origin("name"), key, "'" + name + "' is no name of a group",
+                  "use letters, digits, _ and -");
+  for (const GroupConfig& other : before)
+    if (!name.empty() && other.keys.get_text("name") == name)
+      problems_.add(group.keys.origin("name"), key,
+                    "'" + name + "' is the name of " + other.path + ", too",
+                    "give each group a name of its own");
+}
+
 std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimizer,
                                                        const OptimizerConfig& of) {
   std::vector<GroupConfig> groups;
@@ -273,6 +292,7 @@ std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimi
       group.keys.set_real("weight_decay", rates.weight_decay, Origin::none());
     group_keys().read(group.keys, group);  // with the inherited rates
     group.schedule = table.node->has("schedule") ? read_schedule(table) : of.schedule;
+    check_group_name(groups, group);
     groups.push_back(std::move(group));
   }
   return groups;

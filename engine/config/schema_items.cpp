@@ -140,6 +140,9 @@ constexpr Key<GroupConfig> kGroup[] = {
             "elementwise", "false",
             "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
         kResult),
+    in_keys<GroupConfig>(text_option("name", "\"\"",
+                                     "what metrics (lr.NAME) and tables call the group: letters, "
+                                     "digits, _ and -; empty: its place, as optimizer.groups[0]")),
 };
 constexpr Key<AdapterConfig> kAdapter[] = {
     key<&AdapterConfig::type, AdapterConfig>(text_option("type", nullptr, "PEFT item"), kResult),
@@ -277,7 +280,7 @@ std::vector<std::string_view> reserved_keys(std::string_view kind) {
       {PLAIT_KIND_METRIC, metric_keys(), {}},
       {PLAIT_KIND_OPTIMIZER,
        optimizer_keys(),
-       {"schedule", "groups", "match", "frozen", "elementwise"}},
+       {"schedule", "groups", "match", "frozen", "elementwise", "name"}},
       {PLAIT_KIND_PEFT, adapter_keys(), {}},
       {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
       {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},

@@ -11,6 +11,7 @@
 #include "engine/base/text.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/describe_pipeline.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/plan/totals.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/tf32.hpp"
@@ -247,8 +248,8 @@ std::string describe(const Plan& plan, const std::vector<SharedMemoryUse>& share
   for (const Parameter& p : plan.parameters) {
     w.object().field("name", p.name);
     shape(w, p.shape);
-    w.field("group",
-            p.group < 0 ? std::string("frozen") : plan.groups[static_cast<size_t>(p.group)].name);
+    w.field("group", p.group < 0 ? std::string("frozen")
+                                 : title_of(plan, plan.groups[static_cast<size_t>(p.group)]));
     if (p.group >= 0) w.field("update", p.scope == PLAIT_SCOPE_TENSOR ? "tensor" : "element");
     w.end_object();
     total += program::elements(p.shape);

@@ -233,6 +233,16 @@ std::string norm_of(const Plan& plan, const Parameter& p) {
   return {};
 }
 
+std::string title_of(const Plan& plan, const ParameterGroup& g) {
+  const auto& models = plan.experiment.models;
+  if (g.setting < 0) return g.name;
+  const config::ModelConfig& model = models[static_cast<size_t>(g.model)];
+  const std::string& own =
+      model.optimizer->groups[static_cast<size_t>(g.setting)].keys.get_text("name");
+  if (own.empty()) return g.name;
+  return models.size() > 1 ? model.name + "." + own : own;
+}
+
 std::string segment_name(const ParameterGroup& g) {
   std::string name = g.name + (g.adapter.empty() ? "" : "." + g.adapter);
   if (g.scope == PLAIT_SCOPE_TENSOR) name += ".tensors";

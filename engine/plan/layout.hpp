@@ -21,6 +21,9 @@ void lay_out_parameters(PlanDraft& plan);
 std::string norm_of(const Plan& plan, const Parameter& parameter);
 // Names the segments of a group: unique among groups.
 std::string segment_name(const ParameterGroup& group);
+// What metrics and tables call it: the name that its settings give it, with that of its model where
+// there are several, else ParameterGroup::name.
+std::string title_of(const Plan& plan, const ParameterGroup& group);
 // The group of flat memory that a parameter lies in: a frozen one with ZeRO 3 only. After
 // lay_out_parameters().
 const ParameterGroup& group_of(const Plan& plan, const Parameter& parameter);

@@ -5,6 +5,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/probe_weights.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/identity.hpp"
@@ -315,8 +316,9 @@ std::string Session::describe() const {
         .key("shape")
         .array();
     for (uint32_t i = 0; i < p.shape.ndim; ++i) w.value(p.shape.dims[i]);
-    w.end_array().field("group", p.group < 0 ? std::string("frozen")
-                                             : c.plan.groups[static_cast<size_t>(p.group)].name);
+    w.end_array().field(
+        "group", p.group < 0 ? std::string("frozen")
+                             : plan::title_of(c.plan, c.plan.groups[static_cast<size_t>(p.group)]));
     w.end_object();
   }
   w.end_array().end_object();

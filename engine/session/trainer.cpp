@@ -8,6 +8,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/layout.hpp"
 
 namespace plait::session {
 namespace {
@@ -41,7 +42,7 @@ Trainer::Trainer(SessionParts& parts)
   // Several groups of a plan may follow the same settings.
   std::set<std::string> names;
   for (size_t i = 0; i < c_.plan.groups.size(); ++i) {
-    const std::string& name = c_.plan.groups[i].name;
+    const std::string name = plan::title_of(c_.plan, c_.plan.groups[i]);
     if (names.insert(name).second) groups_.push_back({i, "lr." + name, "train/lr/" + name});
   }
   if (c_.plan.find_entry_point(plan::kStatistics)) statistics_.emplace(c_, p_.steps);

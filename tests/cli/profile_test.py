@@ -205,6 +205,16 @@ class Rates(Case):
             self.assertNotIn("tokens", line)
             self.assertNotIn("tflops_full", line)
 
+    def test_named_groups(self):
+        self.write("t.toml", TINY + 'groups = [{name = "no-decay", match = ["*.bias"], learning_rate = 0.02}]\n')
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "run.log_every=40")
+        last = [line for line in self.lines("r") if line.get("step") == 40 and "lr" in line][-1]
+        self.assertEqual((last["lr.model.default"], last["lr.no-decay"]), (0.01, 0.02))
+        plan, = self.expect(0, "plan", "t.toml", "--json").records
+        self.assertEqual({p["name"].split(".")[-1]: p["group"] for p in plan["parameters"]}, {"weight": "model.default", "bias": "no-decay"})
+        # It names, and decides nothing: a run continues under another one.
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "--resume", "must", "run.steps=41", "optimizer.groups[0].name=biases")
+
     def test_of_steps_alone(self):
         # Evaluations of 2000 times as many samples as the steps take far longer than these.
         self.write("t.toml", TINY.replace("samples = 100", "samples = 32000"))

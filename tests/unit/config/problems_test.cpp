@@ -117,6 +117,12 @@ TEST_CASE("problems name the key, the place and the way out") {
        "optimizer.groups[0].momentum: 'momentum' is an option of [optimizer]; add type = "
        "\"descent\" to give this group options of its own"},
       {"empty group", "match = [\"*.bias\"]", "match = []", "an empty list matches no parameter"},
+      {"name of a group", "match = [\"*.bias\"]", "match = [\"*.bias\"]\nname = \"a.b\"",
+       "optimizer.groups[0].name: 'a.b' is no name of a group; use letters, digits, _ and -"},
+      {"names of groups", "match = [\"*.bias\"]",
+       "match = [\"*.bias\"]\nname = \"a\"\n[[optimizer.groups]]\nname = \"a\"\nmatch = [\"x\"]",
+       "optimizer.groups[1].name: 'a' is the name of optimizer.groups[0], too; give each group a "
+       "name of its own"},
       {"dataset", "file = \"a.csv\"", "", "data.train.file: required key is missing"},
       {"normalize", "divide = 255", "divide = 0",
        "data.train.normalize.image.divide: expected number > 0.0, found 0"},
