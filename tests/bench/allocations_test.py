@@ -66,7 +66,9 @@ class Allocations(unittest.TestCase):
 
     def test_tokens(self):
         for sampling in ("0.0", "0.7"):
-            self.check("--mode", "tokens", f"generate.temperature={sampling}", "generate.top_k=9", "generate.top_p=0.9", toml=GENERATES)
+            for penalty in ("1.0", "1.1"):  # drawn by the device, and by the host
+                self.check("--mode", "tokens", f"generate.temperature={sampling}", f"generate.repetition_penalty={penalty}",
+                           "generate.top_k=9", "generate.top_p=0.9", toml=GENERATES)
 
     def test_tokens_of_int8_weights(self):
         self.check("--mode", "tokens", "generate.weights=int8", toml=GENERATES)
