@@ -1,7 +1,7 @@
 // A token drawn from a row of logits, on the host: the one algorithm of the sampler and of host
-// kernels. The steps have the order of the transformers library: top_k, temperature, top_p (Holtzman
-// et al. 2020), min_p, and a draw from what stays. No step sorts: a bound that top_k or top_p leaves
-// is found digit by digit, in three histograms. draw_weight.hpp has the arithmetic.
+// kernels. The steps have the order of the transformers library: top_k, temperature, top_p
+// (Holtzman et al. 2020), min_p, and a draw from what stays. No step sorts: a bound that top_k or
+// top_p leaves is found digit by digit, in three histograms. draw_weight.hpp has the arithmetic.
 //   V vocabulary
 #pragma once
 
@@ -121,8 +121,8 @@ class TokenDraw {
     return d;
   }
 
-  // f(id, weight) for each id that may be drawn and whose weight is not 0. Of rows that draw() finds
-  // no fault in, and that are not greedy.
+  // f(id, weight) for each id that may be drawn and whose weight is not 0. Of rows that draw()
+  // finds no fault in, and that are not greedy.
   template <class F>
   void each_kept(const float* settings, const int32_t* numbers, const F& f) {
     const DrawRow row = draw_row(settings, numbers, n_);
@@ -311,8 +311,8 @@ class TokenDraw {
   int64_t ids_ = 0;
   float greatest_ = 0;
   double scale_ = 0;
-  // What is kept: all, or ranks up to last_rank_, distances up to last_distance_, of that one ids up
-  // to last_id_, and weights from least_ on.
+  // What is kept: all, or ranks up to last_rank_, distances up to last_distance_, of that one ids
+  // up to last_id_, and weights from least_ on.
   bool all_ = false;
   uint32_t last_rank_ = 0, last_distance_ = 0;
   int64_t last_id_ = 0;

@@ -59,9 +59,9 @@ constexpr uint64_t multiply_high(uint64_t a, uint64_t b) {
 
 // Settings of a row, f32: temperature (0: the greatest logit), top_p (1: all), min_p (0: none).
 inline constexpr int64_t kDrawSettings = 3;
-// Numbers of a row, i32: how many ids may be drawn, the first ones (0: the row draws nothing); top_k
-// (0: all); whether the log-probability is wanted; the counter of Philox, which is the index of the
-// token and the sequence; its key, the seed. The words of 64 bits lie low word first.
+// Numbers of a row, i32: how many ids may be drawn, the first ones (0: the row draws nothing);
+// top_k (0: all); whether the log-probability is wanted; the counter of Philox, which is the index
+// of the token and the sequence; its key, the seed. The words of 64 bits lie low word first.
 inline constexpr int64_t kDrawNumbers = 8;
 enum : int { kDrawIds, kDrawTopK, kDrawLog, kDrawIndex, kDrawSequence, kDrawSeed = 6 };
 

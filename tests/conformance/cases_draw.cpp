@@ -1,5 +1,5 @@
-// Cases of draw_tokens: every device gives the same ids. Rows of one logit up to a vocabulary, equal
-// logits at the bound of top_k and top_p, rows that draw nothing and those that cannot.
+// Cases of draw_tokens: every device gives the same ids. Rows of one logit up to a vocabulary,
+// equal logits at the bound of top_k and top_p, rows that draw nothing and those that cannot.
 #include <limits>
 
 #include "kit/draw_weight.hpp"

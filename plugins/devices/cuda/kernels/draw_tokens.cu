@@ -183,8 +183,8 @@ __device__ int id_at_distance(const float* x, int n, const Kept& kept, uint64_t 
   return found;
 }
 
-// A token stays while those that are likelier, or as likely with a lower id, sum up to less than the
-// part of the sum.
+// A token stays while those that are likelier, or as likely with a lower id, sum up to less than
+// the part of the sum.
 __device__ void keep_top_p(const float* x, int n, const DrawRow& row, Kept& kept) {
   const auto each = [&](const auto& add) {
     each_logit(x, n, [&](int i, float v) {
