@@ -1,5 +1,5 @@
-// Generation on the device: fills KV caches, computes logits and draws tokens, with the entry points
-// prefill and decode of the plan. It keeps no sequences; see engine/generate.
+// Generation on the device: fills KV caches, computes logits and draws tokens, with the entry
+// points prefill and decode of the plan. It keeps no sequences; see engine/generate.
 //   N slots, V vocabulary
 #pragma once
 
@@ -37,8 +37,9 @@ class TokenRunner {
     bool on_host = false;  // logits() is wanted, and nothing is drawn
     kit::DrawSettings draw;
   };
-  // Caches the tokens (at most N), and computes what may follow each. Token i is followed by drawn(i)
-  // where the plan draws and it is not `on_host`, else by what the host draws from logits(i) (V).
+  // Caches the tokens (at most N), and computes what may follow each. Token i is followed by
+  // drawn(i) where the plan draws and it is not `on_host`, else by what the host draws from
+  // logits(i) (V).
   void decode(std::span<const Token> tokens);
   bool draws(const Token& token) const { return plan().draws() && !token.on_host; }
   kit::Drawn drawn(size_t i) const;
