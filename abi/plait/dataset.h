@@ -20,14 +20,16 @@ extern "C" {
 /* What the numbers of a field stand for; see plait_dataset_item.text_of. */
 #define PLAIT_TEXT_COLUMN 0u /* the name of column `index` */
 #define PLAIT_TEXT_CLASS 1u  /* what number `index` stands for in column 0; + k: in column k */
-/* Of whatever field. Of a part of another dataset: text 0 says what was divided, 1 how, 2 which part this is; so per
- * part. Texts 0 share a line if and only if the samples are the same, which must then be divided in the same way. */
+/* Of whatever field. Of a dataset that is a part of another one: text 0 says what was divided, 1 how, 2 which part this is.
+ * Texts 0 have a line in common if and only if the samples are the same, which then have to be divided in the same way, or
+ * a sample may be in two parts. A dataset made of several parts has three texts for each, one part behind the other. */
 #define PLAIT_TEXT_PART 0xffffffffu
 /* Of a dataset that reads a file or a folder: text 0 is its absolute path; samples are the same where it is the same. */
 #define PLAIT_TEXT_SOURCE 0xfffffffeu
-/* Of token ids: text 0 is the tokenizer's fingerprint, 16 hexadecimal digits, 1 its name and who says so; both per part. */
+/* Of token ids: text 0 is the tokenizer's fingerprint, 16 hexadecimal digits, 1 its name and who says so; of
+ * several parts two texts for each. */
 #define PLAIT_TEXT_TOKENIZER 0xfffffffdu
-#define PLAIT_TEXT_TOKENIZER_TYPE 0xfffffffcu /* beside it: one text per part, the tokenizer's type; "": unknown */
+#define PLAIT_TEXT_TOKENIZER_TYPE 0xfffffffcu /* beside it, one text for each part: the tokenizer's type; "": unknown */
 
 /* One field of a sample. This struct never changes. */
 typedef struct plait_field {

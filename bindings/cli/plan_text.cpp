@@ -145,12 +145,12 @@ void show_memory(Terminal& t, const Json& plan, bool all) {
     table.row({name, bytes_text(bytes.get<double>()), bytes.dump()});
   const double total = memory.value("total", 0.0);
   const auto here = static_cast<double>(machine().memory);
+  const auto ranks = plan.value("topology", Json::object()).value("ranks", int64_t{1});
   std::string text = t.bold("memory of this rank: " + bytes_text(total));
-  const std::string together = memory_of_ranks(plan);
-  if (total > here && here > 0)
+  if (const std::string more = memory_of_ranks(plan, 1); !more.empty())
     text += t.bold(", more than the " + bytes_text(here) + " of this machine");
-  else if (!together.empty())
-    text += t.bold("; " + together);
+  else if (const std::string together = memory_of_ranks(plan, ranks); !together.empty())
+    text += t.bold("; on one machine " + together);
   else if (here > 0)
     text += "; this machine has " + bytes_text(here);
   t.paragraph("\n" + text + (all ? "  (arena: on the device; total: with that of the host)" : ""));
@@ -355,18 +355,24 @@ void show_stage_memory(Terminal& t, const Json& job) {
 
 }  // namespace
 
-std::string memory_of_ranks(const Json& plan, int64_t here) {
-  const Json topology = plan.value("topology", Json::object());
-  const int64_t ranks = here > 0 ? here : topology.value("ranks", int64_t{1});
-  const double total = plan.value("memory", Json::object()).value("total", 0.0);
-  const double all = total * static_cast<double>(ranks);
+namespace {
+
+double host_memory(const Json& plan) {
+  const Json memory = plan.value("memory", Json::object());
+  const bool own = plan.value("device_has_own_memory", false);
+  return memory.value("total", 0.0) - (own ? memory.value("arena", 0.0) : 0);
+}
+
+}  // namespace
+
+std::string memory_of_ranks(const Json& plan, int64_t ranks) {
+  const double all = host_memory(plan) * static_cast<double>(ranks);
   const auto has = static_cast<double>(machine().memory);
   if (has == 0 || all <= has) return "";
-  return strf(ranks == 1 ? "%lld rank needs %s%s, more than the "
-                         : "%lld ranks on one machine need %s%s, more than the ",
-              static_cast<long long>(ranks), topology.value("pipeline", 1LL) > 1 ? "about " : "",
-              bytes_text(all).c_str()) +
-         bytes_text(has) + " of this one";
+  const bool about = plan.value("topology", Json::object()).value("pipeline", 1LL) > 1;
+  return (ranks == 1 ? "a rank needs " : strf("%lld ranks need ", static_cast<long long>(ranks))) +
+         (about && ranks > 1 ? "about " : "") + bytes_text(all) + ", and this machine has " +
+         bytes_text(has);
 }
 
 std::vector<std::string> shared_memory_lines(const Json& plan) {

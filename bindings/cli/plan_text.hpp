@@ -17,9 +17,9 @@ void show_types(Terminal& t, const Json& plan);
 // "shared memory of 12 MiB with all 2 ranks on one machine (shm); of this one 20 GiB are free", of
 // each backend through which ranks share any.
 std::vector<std::string> shared_memory_lines(const Json& plan);
-// "2 ranks on one machine need 36 GiB, more than the 23.5 GiB of this one", of this rank's plan and as
-// many ranks, 0: all of the job; "" if they fit.
-std::string memory_of_ranks(const Json& plan, int64_t here = 0);
+// "2 ranks need 36 GiB, and this machine has 23.5 GiB", of ranks as this plan's; "" if it has enough.
+// Memory that a device has beside that of the host does not count.
+std::string memory_of_ranks(const Json& plan, int64_t ranks);
 // Whether the calls of all ranks match, and which need most memory.
 void show_every_rank(Terminal& t, const Json& job);
 

@@ -262,6 +262,9 @@ void ExperimentLoader::check_group_name(const std::vector<GroupConfig>& before,
   const auto stands_in_names = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
   };
+  if (name == "frozen")
+    problems_.add(group.keys.origin("name"), key,
+                  "'frozen' is what plans call parameters of no group", "give it another name");
   if (!std::all_of(name.begin(), name.end(), stands_in_names))
     problems_.add(group.keys.origin("name"), key, "'" + name + "' is no name of a group",
                   "use letters, digits, _ and -");

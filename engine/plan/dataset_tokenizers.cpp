@@ -70,7 +70,8 @@ void check_tokenizers(const config::Experiment& experiment,
       const std::string found = "its ids are of tokenizer " + made.by + " (fingerprint " +
                                 made.fingerprint + "), and " + expected->by + " (" +
                                 expected->fingerprint + ")";
-      if (made.type != expected->type) {  // as an exported tokenizer, which may have the same ids
+      // As an exported tokenizer, which may have the same ids.
+      if (made.type.empty() || made.type != expected->type) {
         if (log)
           log->warn(config.origin.text() + ": " + config.path + ": " + found +
                     ", a tokenizer of another type: make sure that an id is the same text in both");

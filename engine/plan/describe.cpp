@@ -230,11 +230,23 @@ void names(JsonWriter& w, const char* key, const std::vector<Metric>& metrics) {
 
 }  // namespace
 
+namespace {
+
+// Whether the device has memory beside that of the host, as one whose copies need memory of its own.
+bool has_own_memory(const Plan& plan) {
+  const plait_device_item& d = plan.registry->device(plan.device);
+  constexpr size_t kSize = offsetof(plait_device_item, host_alloc) + sizeof d.host_alloc;
+  return d.struct_size >= kSize && d.host_alloc;
+}
+
+}  // namespace
+
 std::string describe(const Plan& plan, const std::vector<SharedMemoryUse>& shared) {
   JsonWriter w;
   int64_t total = 0, trained = 0;
   w.object().field("schema", 1).field("name", plan.experiment.run.name);
-  w.field("device", plan.device).field("threads", plan.threads).field("steps", plan.total_steps);
+  w.field("device", plan.device).field("device_has_own_memory", has_own_memory(plan));
+  w.field("threads", plan.threads).field("steps", plan.total_steps);
   w.field("global_batch", plan.experiment.batch.global)
       .field("micro_batch", plan.experiment.batch.micro);
   w.field("accumulation", plan.accumulation);

@@ -117,8 +117,10 @@ ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>&
   };
   std::vector<ValueId> chosen;
   for (const NextValue& one : all) {
-    const ValueId old = g.as_type(one.target, g.shape(one.next).dtype);
-    chosen.push_back(g.apply1("select", {finite, one.next, old}));
+    // A rule may make another float type than it was given.
+    const uint32_t type = rounds(one) ? PLAIT_F32 : g.shape(one.target).dtype;
+    const ValueId next = g.as_type(one.next, type), old = g.as_type(one.target, type);
+    chosen.push_back(g.apply1("select", {finite, next, old}));
   }
   ValueId first = 0;
   const auto assign = [&](size_t i, bool low) {

@@ -1,6 +1,7 @@
 """plait plan where ranks share the layers: stages, idle time, pictures; and the page of strategies that it makes."""
 
 import json
+import os
 import pathlib
 import re
 import unittest
@@ -83,6 +84,23 @@ class Plan(Case):
         self.assertEqual(again, one)
         error = self.expect(2, "plan", "t.toml", "--ir=updat").err
         self.assertIn("there is no program 'updat' (did you mean 'update'?); the plan has forward_backward, update, evaluate", error)
+
+    def test_memory_of_all_ranks_of_a_machine(self):
+        """That of one rank may fit where that of all does not; a device with memory of its own takes none of the host's."""
+        plan = self.plan()
+        self.assertFalse(plan["device_has_own_memory"])
+        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        def wide(units):
+            return f"model.layers[0].out={units}"
+        of_a_unit = self.plan(wide(1_000_000))["memory"]["total"] / 1e6
+        most = int(0.7 * installed / of_a_unit)
+        def said(*words):
+            text = self.expect(0, "plan", "t.toml", *words).out
+            return next(line for line in text.splitlines() if line.startswith("memory of"))
+        self.assertRegex(said(wide(most)), r"^memory of this rank: \S+ GiB; this machine has \S+ [GT]iB$")
+        self.assertRegex(said(wide(most), "topology.data=2"),
+                         r"^memory of this rank: \S+ GiB; on one machine 2 ranks need \S+ [GT]iB, and this machine has")
+        self.assertRegex(said(wide(3 * most)), r"^memory of this rank: \S+ [GT]iB, more than the \S+ [GT]iB of this machine$")
 
     def test_types(self):
         """The element types of all operands and results, an op a line, by program; low precision shows where it is."""

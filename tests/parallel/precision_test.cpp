@@ -181,6 +181,11 @@ TEST_SUITE("precision") {
       CAPTURE(overrides);
       check_rounded_alike(toml, "sgd", overrides, layouts);
     }
+    // Its states are old weights, of flat shards and of whole tensors.
+    for (const char* tensor : {"false", "true"})
+      check_rounded_alike(toml, "heavy_ball",
+                          {"precision.states=bf16", std::string("optimizer.tensor=") + tensor},
+                          layouts);
   }
 
   // Weights of two or more dimensions have f32 gradients and so the same numbers up to rounding,

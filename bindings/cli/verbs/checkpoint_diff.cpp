@@ -28,13 +28,13 @@ class Rows {
   void show(const char* columns, const std::vector<std::string>& head, const Json& items,
             const F& row_of) const {
     if (items.empty()) return;
+    t_.line("");
     Table table(columns);
     table.row(head);
     const size_t n = all_ ? items.size() : std::min(items.size(), kRows);
     for (size_t i = 0; i < n; ++i) table.row(row_of(items[i]));
     t_.raw(table.text());
     if (n < items.size()) t_.line(strf("... and %zu more; --all shows them", items.size() - n));
-    t_.line("");
   }
 
  private:
@@ -106,8 +106,8 @@ std::string summary(const Json& diff) {
   };
   add(diff.at("state").size(), "of the state");
   add(diff.at("settings").size(), "of the settings");
-  add(diff.at("only_a").size(), "tensors only in A");
-  add(diff.at("only_b").size(), "tensors only in B");
+  add(diff.at("only_a").size(), "only in A");
+  add(diff.at("only_b").size(), "only in B");
   add(shapes, "of other shapes");
   add(types, "of other types");
   add(numbers, "with other numbers");

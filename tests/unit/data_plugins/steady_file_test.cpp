@@ -155,6 +155,8 @@ TEST_CASE("the system waits as long as it is asked to") {
   for (const double seconds : {0.01, 1.01}) {  // below a second, and with whole ones
     const auto begin = std::chrono::steady_clock::now();
     support::system_calls().wait(seconds);
-    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::duration<double>(seconds));
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    CHECK(waited.count() >= seconds);
+    CHECK(waited.count() < seconds + 5);  // a busy machine wakes late
   }
 }
