@@ -213,7 +213,7 @@ class Compared(Checkpoints):
         text = self.expect(1, "checkpoint", "diff", "small", "large", "--only", "parameters").out
         lines = text.splitlines()
         self.assertTrue(lines[2].startswith("differences: "), text)
-        self.assertIn(f"{n} tensors only in B", lines[2])
+        self.assertIn(f"{n} only in B", lines[2])
         self.assertIn(f"... and {n - 20} more; --all shows them", lines)
         for tensor in diff["only_b"]:
             self.assertEqual(tensor in diff["only_b"][:20], f"\n{tensor['name']} " in text)
