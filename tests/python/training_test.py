@@ -1,9 +1,11 @@
 """Training from Python: runs, loops, interrupts, own batches, parameters as tensors. NumPy and PyTorch are used where they are installed."""
 
 import array
+import copy
 import gc
 import importlib.util
 import math
+import pickle
 import random
 import signal
 import subprocess
@@ -271,6 +273,41 @@ class Parameters(Case):
         del session
         gc.collect()
         self.assertEqual(view.tolist(), expected)
+
+    def test_copies_of_tensors(self):
+        """Have their own memory: the best weights are kept so."""
+        session = self.session()
+        best, expected = copy.deepcopy(session.state_dict()), session.read(WEIGHT).tolist()
+        view = session.view(WEIGHT)
+        copies = [copy.copy(view), copy.deepcopy(view), pickle.loads(pickle.dumps(view)), copy.deepcopy(session.view(WEIGHT, read_only=True))]
+        read = session.read(WEIGHT)
+        shared = copy.deepcopy([read, read])
+        self.assertIs(shared[0], shared[1])
+        for _ in range(20):
+            session.step()
+        self.assertNotEqual(session.read(WEIGHT).tolist(), expected)
+        gc.collect()
+        for one in (*copies, best[WEIGHT], shared[0]):
+            self.assertEqual((one.dtype, one.shape, one.tolist(), one.read_only), ("f32", (16, 8), expected, False))
+            one.buffer()[0, 0] = 7.0
+        session.load_state_dict({WEIGHT: read})
+        self.assertEqual(view.tolist(), expected)
+        for shape in ((), (2, 0), (3,)):
+            one = tensors.Tensor("bf16", shape)
+            self.assertEqual((pickle.loads(pickle.dumps(one)).shape, copy.deepcopy(one).tolist()), (shape, one.tolist()))
+        for use in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "lies on a device"):
+                use(tensors.Tensor("f32", (1,), 16, device=(2, 0)))
+
+    def test_objects_of_the_library_are_not_copied(self):
+        session = self.session()
+        for one in (session, session.plan, self.engine, plait.Job(), self.engine.tokenizer({"type": "bytes"}), {"kept": session.adapters}):
+            for use in (copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "it cannot be copied or pickled; share it"):
+                    use(one)
+        with self.assertRaisesRegex(TypeError, r"a Session is .*; state_dict\(\) gives copies"):
+            copy.copy(session)
+        self.assertEqual(session.step().step, 1)
 
     def test_16_bits(self):
         value = tensors.Tensor("bf16", (2, 2))

@@ -13,6 +13,7 @@ class Handle:
     """Owns an object; `parents` are what it was made from, which must outlive its callbacks. A context manager: the end closes it."""
 
     _close = None  # the function that frees it
+    _instead = ""  # of a copy
 
     def __init__(self, make, *arguments, parents=()):
         made = ctypes.c_void_p()
@@ -39,6 +40,11 @@ class Handle:
         if self._finalizer.alive:
             self._finalizer()
             self._pointer = ctypes.c_void_p()
+
+    def __reduce_ex__(self, _):
+        """Of copy and pickle."""
+        raise TypeError(f"[python] a {type(self).__name__} is an object of the library in this process: it cannot be copied or pickled; share it, or make "
+                        "another as this one was made" + self._instead)
 
     def __enter__(self):
         return self

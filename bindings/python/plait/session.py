@@ -80,6 +80,7 @@ class Session(Handle):
     """
 
     _close = "plait_session_close"
+    _instead = "; state_dict() gives copies of its parameters, save() writes a checkpoint"
 
     def __init__(self, plan, run_dir=None, files=True, resume=None, bar=False, stop_after=0):
         self._run = None  # of train(), while it runs in a thread

@@ -133,6 +133,7 @@ class Tensor:
     and where NumPy is installed t[0], t[:, 1].
 
     dtype: "f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool". The memory lives as long as the tensor, or what was made of it.
+    copy.copy(), copy.deepcopy() and pickle make a copy of the numbers, on the host and writable, of a view too.
     """
 
     def __init__(self, dtype, shape, address=None, owner=None, device=(HOST, 0), read_only=False):
@@ -235,6 +236,16 @@ class Tensor:
             raise TypeError(f"[python] NumPy has no {self.dtype}, so parts of it cannot be written; buffer() has its bits, torch.from_dlpack() its numbers")
         self[...][index] = value
 
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, _):
+        return self.copy()
+
+    def __reduce__(self):
+        self._on_host()
+        return _of_bytes, (self.dtype, self.shape, ctypes.string_at(self.address, self.nbytes))
+
     def __array__(self, dtype=None, copy=None):
         """For numpy.asarray() of bf16, which NumPy does not know: as f32."""
         import numpy
@@ -249,6 +260,12 @@ class Tensor:
 
     def __repr__(self):
         return f"<plait.Tensor {self.dtype} {self.shape}>"
+
+
+def _of_bytes(dtype, shape, raw):
+    made = Tensor(dtype, shape)
+    ctypes.memmove(made.address, raw, made.nbytes)
+    return made
 
 
 class _Managed(ctypes.Structure):  # DLManagedTensor, as consumers before DLPack 1.0 read it
