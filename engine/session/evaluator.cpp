@@ -101,6 +101,8 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
     if (c_.plan.at.pipeline == 0) totals[0] += static_cast<double>(batch->valid);
   }
   sum_over_replicas(totals);
+  // A request that came too late to stop this evaluation must not stop the next one.
+  if (!c_.running) c_.cancelled.store(false, std::memory_order_relaxed);
   if (totals[1] > 0)
     fail_collective(PLAIT_ERR_CANCELLED,
                     "[session] evaluation of [data." + d.name() + "] stopped on request");

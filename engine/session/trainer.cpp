@@ -561,6 +561,8 @@ StepResult Trainer::run() {
     ~Running() {
       parts.context.running = false;
       parts.steps.follow(false);
+      // A request that came too late to stop this run must not stop the next one.
+      parts.context.cancelled.store(false, std::memory_order_relaxed);
     }
   } const running(p_);
   return run_and_report();

@@ -156,6 +156,60 @@ except KeyboardInterrupt:
             self.assertEqual(len(list((self.folder / "r/ckpt").glob("step-*"))), 1)
             subprocess.run(["rm", "-r", str(self.folder / "r")], check=True)
 
+    def test_an_interrupt_ends_an_evaluation_at_once(self):
+        text = f"""
+import os, plait, signal, threading
+def interrupted(call):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    call()
+def cause(call):
+    try:
+        call()
+    except KeyboardInterrupt as e:
+        return type(e.__cause__).__name__
+def loop():
+    for step in session.train():
+        if step.step == 2:
+            interrupted(lambda: session.evaluate("long"))
+long = {{"type": "synthetic", "samples": 200000, "shape": [8], "classes": 3}}
+linear = [{{"type": "linear", "out": n}} for n in (4096, 4096, 3)]  # about 7e12 operations
+session = plait.Engine().experiment({{**{TINY!r}, "data": {{**{TINY!r}["data"], "long": long}}, "model": {{"layers": linear}}}}).plan().session(files=False)
+print(cause(lambda: interrupted(lambda: session.evaluate("long"))), session.evaluate()["samples"])
+print(cause(loop), session.evaluate()["samples"], session.step().step)
+"""
+        with self.script(text) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual((run.returncode, out.split()[:4], out.split()[4:]), (0, ["Cancelled", "100", "Cancelled", "100"], ["3"]), err)
+
+    def test_an_interrupt_stops_no_later_call(self):
+        """Wherever it comes: in a call that it ends, in one that it does not end, between two."""
+        text = f"""
+import array, os, plait, random, signal, threading
+zeros = memoryview(array.array("f", [0.0] * 8)).cast("B").cast("f", (1, 8))
+session = plait.Engine().experiment({TINY!r}).plan().session(files=False)
+draw, came = random.Random(1), 0
+calls = (session.evaluate, lambda: session.predict({{"x": zeros}}), lambda: session.read("{WEIGHT}"), session.state_dict, session.step,
+         lambda: session.save("kept"), lambda: list(session.train()), session.run)
+for i in range(160):
+    call = calls[i % len(calls)]
+    timer = threading.Timer(0.001 + 0.004 * draw.random(), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        while timer.is_alive():
+            call()
+        timer.join()
+    except KeyboardInterrupt:
+        came += 1
+    assert session.evaluate()["samples"] == 100
+    if i % 4 == 0:
+        assert session.run().step >= 40
+print(came)
+"""
+        with self.script(text) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertEqual(int(out), 160)
+
     def test_a_loop_that_is_left_open_at_the_end_of_the_interpreter(self):
         text = f"""
 import plait
@@ -241,6 +295,18 @@ print([step.loss for step in session.train()])
             self.assertEqual(run.returncode, 0, err)
             for a, b in zip(eval(out), losses):
                 self.assertAlmostEqual(a, b, delta=1e-5)
+
+    def test_a_request_behind_the_last_step_of_two_ranks_stops_no_later_call(self):
+        text = f"""
+import plait
+session = plait.Engine().experiment({TINY!r}, ["topology.data=2", "~data.eval"]).plan().session(files=False)
+print(session.run(lambda step: step.step == 40).step, session.evaluate("train")["samples"])
+"""
+        env = {"PLAIT_WORLD_SIZE": "2", "PLAIT_RENDEZVOUS": f"file:{self.folder}/meet"}
+        ranks = [self.script(text, {**env, "PLAIT_RANK": str(rank)}) for rank in range(2)]
+        for run in ranks:
+            out, err = run.communicate(timeout=TIME)
+            self.assertEqual((run.returncode, out), (0, "40 200\n"), err)
 
 
 class Parameters(Case):

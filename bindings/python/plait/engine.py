@@ -6,7 +6,7 @@ import logging
 
 from plait import _abi, tensors, toml
 from plait.checkpoints import Checkpoints
-from plait.errors import call, taken, text_of
+from plait.errors import call, check, interrupts_behind, taken, text_of
 from plait.handles import Handle, encoded, texts
 from plait.tokenizers import Tokenizer
 
@@ -139,8 +139,9 @@ class Experiment(Handle):
     def replay(self, profile):
         """(how long a step would take in this layout, by a table of Session.profile(); the schedule as SVG, None without a pipeline)"""
         text, made = json.dumps(profile).encode(), [ctypes.c_void_p(), ctypes.c_void_p()]
-        call("plait_plan_replay", self._handle, text, len(text), *map(ctypes.byref, made))
-        found, svg = (taken(one) if one else None for one in made)
+        with interrupts_behind():
+            check(_abi.lib.plait_plan_replay(self._handle, text, len(text), *map(ctypes.byref, made)))
+            found, svg = (taken(one) if one else None for one in made)
         return json.loads(found), svg
 
 

@@ -111,42 +111,79 @@ def check(error):
     raise _CLASSES.get(code, InternalError)(message)
 
 
+def _interrupts_come_here():
+    """Whether Ctrl-C is a KeyboardInterrupt in this thread."""
+    return threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @contextlib.contextmanager
 def interrupts_behind(on_interrupt=None):
-    """Ctrl-C meanwhile calls on_interrupt() and is raised behind it: in a callback of C it might come before any `try`, and be lost."""
-    handler, came = signal.default_int_handler, []
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not handler:
-        yield
+    """Ctrl-C meanwhile is raised behind it: in a callback of C it might come before any `try`, and be lost. Gives a list, empty until it comes.
+
+    on_interrupt() is called at the first one, which Python handles only between two instructions: a call of C is over by then, or in a callback.
+    """
+    came = []
+    if not _interrupts_come_here():
+        yield came
         return
 
     def note(*_):
         came.append(True)
-        if on_interrupt:
+        if on_interrupt and len(came) == 1:
             on_interrupt()
 
     signal.signal(signal.SIGINT, note)
     try:
-        yield
+        yield came
     except Error as e:
         if came:
             raise KeyboardInterrupt from e
         raise
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if came:
         raise KeyboardInterrupt
 
 
-def call(name, *arguments, on_interrupt=None):
-    with interrupts_behind(on_interrupt):
+def interruptible(function, stop):
+    """function(), a call of C that stop() ends: Ctrl-C calls stop() at once and is raised behind it.
+
+    In a thread of its own, as this one would see Ctrl-C only when the call is over.
+    """
+    if not _interrupts_come_here():
+        return function()
+    outcome, ended = [], threading.Event()
+
+    def work():
+        try:
+            outcome.append((function(), None))
+        except BaseException as e:
+            outcome.append((None, e))
+        ended.set()
+
+    with interrupts_behind(lambda: None if ended.is_set() else stop()):
+        threading.Thread(target=work, name="plait.call", daemon=True).start()
+        ended.wait()
+        result, error = outcome.pop()
+        try:
+            if error:
+                raise error
+            return result
+        finally:
+            del error  # its traceback has this frame
+
+
+def call(name, *arguments):
+    with interrupts_behind():
         check(getattr(_abi.lib, name)(*arguments))
 
 
 def text_of(name, *arguments):
     """The text that a call makes, its last out-parameter."""
     made = ctypes.c_void_p()
-    call(name, *arguments, ctypes.byref(made))
-    return taken(made)
+    with interrupts_behind():  # or the text would stay
+        check(getattr(_abi.lib, name)(*arguments, ctypes.byref(made)))
+        return taken(made)
 
 
 def taken(made):

@@ -11,7 +11,7 @@ import weakref
 
 from plait import _abi, tensors
 from plait.adapters import Adapters
-from plait.errors import Cancelled, Error, StateError, call, check, interrupts_behind, taken
+from plait.errors import Cancelled, Error, StateError, call, check, interrupts_behind, interruptible, taken
 from plait.generate import Generator
 from plait.handles import Handle, encoded
 from plait.notebook import Bar, in_notebook
@@ -84,8 +84,9 @@ class Session(Handle):
 
     def __init__(self, plan, run_dir=None, files=True, resume=None, bar=False, stop_after=0):
         self._run = None  # of train(), while it runs in a thread
-        self._on_step = self._raised = None
+        self._on_step = self._raised = self._interrupted = None
         described = plan.describe()
+        self._alone = described["topology"]["ranks"] == 1
         self._outputs = {o["name"]: o for o in described["outputs"]}
         self._types = {name: kind for e in described["entry_points"] for name, kind in zip(e["fields"], e["field_dtypes"])}
         self._bar = Bar(described["steps"]) if bar and in_notebook() else None
@@ -113,22 +114,22 @@ class Session(Handle):
         return self._ran(on_step)
 
     def _ran(self, on_step):
-        self._refuse_inside()
-        self._on_step, self._raised = on_step, None
-        self._hook[:] = [self._stepped]
         result = _abi.sized(_abi.StepResult)
-        try:
-            with interrupts_behind(self.cancel):
+        with interrupts_behind() as came:
+            self._refuse_inside()
+            self._on_step, self._raised, self._interrupted = on_step, None, came
+            self._hook[:] = [self._stepped]
+            try:
                 check(_abi.lib.plait_session_run(self._handle, ctypes.byref(result)))
-        except Error as e:
-            if self._raised is None:
-                raise
-            raise self._raised from (None if isinstance(e, Cancelled) else e)
-        finally:
-            self._hook.clear()
-            self._on_step = self._raised = None
-            if self._bar:
-                self._bar.end()
+            except Error as e:
+                if self._raised is None:
+                    raise
+                raise self._raised from (None if isinstance(e, Cancelled) else e)
+            finally:
+                self._hook.clear()
+                self._on_step = self._raised = self._interrupted = None
+                if self._bar:
+                    self._bar.end()
         return Step._of(result)
 
     def _refuse_inside(self):
@@ -138,12 +139,15 @@ class Session(Handle):
     def _stepped(self, result):
         """Behind each step of a run. No exception may leave it."""
         try:
-            if self._bar is None and self._on_step is None:
-                return 0
-            step = Step._of(result)
-            if self._bar:
-                self._bar.update(step)
-            return 1 if self._on_step and self._on_step(step) else 0
+            asked = False
+            if self._bar or self._on_step:
+                step = Step._of(result)
+                if self._bar:
+                    self._bar.update(step)
+                asked = self._on_step and self._on_step(step)
+            if self._interrupted:  # here, where the run is sure to serve it: behind the run it would end the next one
+                self.cancel()
+            return 1 if asked or self._interrupted else 0
         except BaseException as e:
             self._raised = e
             return 1
@@ -153,18 +157,27 @@ class Session(Handle):
 
         Between two steps the session may be used, but for run(), step() and load(). A break saves and stops.
         """
-        self._refuse_inside()
-        run = self._run = _Run(self)
-        # The end of the interpreter must not find the thread inside of the library. Before the session is closed: the newest is first.
-        at_exit = weakref.finalize(self, run.stop)
+        with interrupts_behind():
+            self._refuse_inside()
+            run = self._run = _Run(self)
+            # The end of the interpreter must not find the thread inside of the library. Before the session is closed: the newest is first.
+            at_exit = weakref.finalize(self, run.stop)
         try:
-            yield from run.steps()
+            try:
+                yield from run.steps()
+            finally:
+                self._leave(run, at_exit)
         finally:
+            self._leave(run, at_exit)  # again: Ctrl-C may have come before the first began
+
+    def _leave(self, run, at_exit):
+        with interrupts_behind():
             at_exit.detach()
             try:
                 run.stop()
             finally:
-                self._run = None
+                if self._run is run:
+                    self._run = None
 
     def step(self, batch=None):
         """One step on the samples of a batch {field: array}, or on the next batch of [data.train]. Evaluates and saves nothing."""
@@ -173,14 +186,50 @@ class Session(Handle):
         return Step._of(result)
 
     def cancel(self):
-        """Asks a run to save and stop behind the current step. Any thread."""
+        """Asks a run to save and stop behind the current step, or an evaluation to end; without one the next. Any thread."""
         _abi.lib.plait_session_cancel(self._handle)
+
+    def _end_request(self, dataset="train"):
+        """No later call is stopped by a cancel() that may have come when its call was over already.
+
+        Nothing takes a request back, but an evaluation that it stops serves it. Not where several ranks would have to make that one together.
+        """
+        if not self._alone:
+            return
+        for name in dict.fromkeys((dataset, "train")):
+            self.cancel()
+            made = ctypes.c_void_p()
+            try:
+                check(_abi.lib.plait_session_evaluate(self._handle, encoded(name), ctypes.byref(made)))
+            except Cancelled:
+                return
+            except Error:
+                continue  # there is no such dataset
+            taken(made)
 
     # --- results
 
     def evaluate(self, dataset="eval"):
-        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]. Ctrl-C ends it."""
-        return self._texts("plait_session_evaluate", encoded(dataset), on_interrupt=self.cancel)[0]
+        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]. Ctrl-C ends it, and a loop over train() that it is called in."""
+        asked = []
+
+        def evaluated():
+            made = ctypes.c_void_p()
+            check(_abi.lib.plait_session_evaluate(self._handle, encoded(dataset), ctypes.byref(made)))
+            return taken(made)
+
+        def stop():
+            asked.append(True)
+            self.cancel()
+
+        if self._run is not None:
+            return json.loads(self._run.inside(evaluated, self.cancel))
+        try:
+            return json.loads(interruptible(evaluated, stop))
+        except KeyboardInterrupt as e:
+            if asked and not isinstance(e.__cause__, Cancelled):
+                self._end_request(dataset)
+            raise
 
     def predict(self, batch, *values):
         """What the model makes of a batch {field: array}: the Tensor (n, ...) of "output"; of several named values a dict."""
@@ -280,13 +329,17 @@ class Session(Handle):
         """On the thread of train(), where that runs: a session serves one thread at a time."""
         return function() if self._run is None else self._run.inside(function)
 
-    def _call(self, name, *arguments, on_interrupt=None):
-        self._do(lambda: call(name, self._handle, *arguments, on_interrupt=on_interrupt))
+    def _call(self, name, *arguments):
+        self._do(lambda: call(name, self._handle, *arguments))
 
-    def _texts(self, name, *arguments, n=1, on_interrupt=None):
-        made = [ctypes.c_void_p() for _ in range(n)]
-        self._call(name, *arguments, *(ctypes.byref(one) for one in made), on_interrupt=on_interrupt)
-        return [json.loads(taken(one)) if one else None for one in made]
+    def _texts(self, name, *arguments, n=1):
+        def made():
+            handles = [ctypes.c_void_p() for _ in range(n)]
+            with interrupts_behind():  # or the texts would stay
+                check(getattr(_abi.lib, name)(self._handle, *arguments, *map(ctypes.byref, handles)))
+                return [taken(one) if one else None for one in handles]
+
+        return [text and json.loads(text) for text in self._do(made)]
 
 
 class _Run:
@@ -299,6 +352,7 @@ class _Run:
         self.session, self.lock = session, threading.Condition()
         self.step = self.task = self.error = None  # what the thread has made; what it is to do
         self.waits = self.goes_on = self.ended = self.stopping = False  # waits: in the callback
+        self.asked = False  # the session to stop
         self.thread = threading.Thread(target=self._work, name="plait.train", daemon=True)
         self.process = os.getpid()
 
@@ -331,24 +385,30 @@ class _Run:
                 self.lock.notify_all()
 
     def steps(self):
-        self.thread.start()
+        """Ctrl-C meanwhile stops the run, and is raised when the thread has answered."""
+        with interrupts_behind():
+            self.thread.start()
         while True:
-            with self.lock:
+            with interrupts_behind(self._ask), self.lock:
                 self.lock.wait_for(lambda: self.step or self.ended)
                 step, self.step = self.step, None
             if step is None:
                 break
             yield step
             self.session.handle  # raises in a fork of this process, where nobody makes the next step
-            with self.lock:
+            with interrupts_behind(), self.lock:
                 self.goes_on = True
                 self.lock.notify_all()
         if self.error:
             error, self.error = self.error, None
             raise error
 
-    def inside(self, function):
-        """Has the thread do it between two steps: its result, or what it raises."""
+    def _ask(self):
+        self.asked = True
+        self.session.cancel()
+
+    def inside(self, function, on_interrupt=None):
+        """Has the thread do it between two steps: its result, or what it raises. Ctrl-C meanwhile calls on_interrupt() and is raised behind it."""
         if threading.current_thread() is self.thread:
             return function()
         self.session.handle  # as in steps()
@@ -360,19 +420,20 @@ class _Run:
             except BaseException as e:
                 outcome.append((None, e))
 
-        with self.lock:
-            if not self.ended:
-                if self.task or not self.waits or self.goes_on:
-                    raise StateError("[python] the session makes a step, or works for another thread; use it in the body of the loop over train()")
-                self.task = task
-                self.lock.notify_all()
-                self.lock.wait_for(lambda: outcome)
-        if not outcome:
-            task()  # the run is over
-        result, error = outcome[0]
-        if error:
-            raise error
-        return result
+        with interrupts_behind(on_interrupt):
+            with self.lock:
+                if not self.ended:
+                    if self.task or not self.waits or self.goes_on:
+                        raise StateError("[python] the session makes a step, or works for another thread; use it in the body of the loop over train()")
+                    self.task = task
+                    self.lock.notify_all()
+                    self.lock.wait_for(lambda: outcome)
+            if not outcome:
+                task()  # the run is over
+            result, error = outcome[0]
+            if error:
+                raise error
+            return result
 
     def stop(self):
         """After a break: the run saves and stops. Raises what kept it from that."""
@@ -380,9 +441,12 @@ class _Run:
             return  # it was never started, or is not in this fork
         with self.lock:
             if not self.waits and not self.ended:
-                self.session.cancel()  # an evaluation may take long; what waits behind a step needs no more than its answer
+                self._ask()  # an evaluation may take long; what waits behind a step needs no more than its answer
             self.stopping = self.goes_on = True
             self.lock.notify_all()
         self.thread.join()
+        if self.asked:
+            self.asked = False
+            self.session._end_request()
         if self.error and not isinstance(self.error, Cancelled):
             raise self.error

@@ -4,7 +4,7 @@ import ctypes
 import json
 
 from plait import _abi, toml
-from plait.errors import call, text_of
+from plait.errors import check, interrupts_behind, text_of
 from plait.handles import Handle, encoded
 
 _WRAP, _PLAIN, _STRICT = 1, 2, 0x10000  # PLAIT_ENCODE_*
@@ -39,12 +39,13 @@ class Tokenizer(Handle):
 
     def _ids(self, name, *arguments):
         made = ctypes.c_void_p()
-        call(name, self._handle, *arguments, ctypes.byref(made))
-        try:
-            n = _abi.lib.plait_tokens_size(made)
-            return list((ctypes.c_int32 * n).from_address(_abi.lib.plait_tokens_data(made))) if n else []
-        finally:
-            _abi.lib.plait_tokens_free(made)
+        with interrupts_behind():
+            check(getattr(_abi.lib, name)(self._handle, *arguments, ctypes.byref(made)))
+            try:
+                n = _abi.lib.plait_tokens_size(made)
+                return list((ctypes.c_int32 * n).from_address(_abi.lib.plait_tokens_data(made))) if n else []
+            finally:
+                _abi.lib.plait_tokens_free(made)
 
 
 def id_array(ids):
