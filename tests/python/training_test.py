@@ -388,9 +388,21 @@ class Parameters(Case):
         tensor = tensors.Tensor("f32", (2, 3))
         for version in (None, (1, 0)):
             capsule = tensor.__dlpack__(max_version=version)
+            tensors._free_unconsumed()
             self.assertEqual(len(tensors._exports), 1)
             del capsule
-            self.assertEqual(len(tensors._exports), 0)
+            second = tensor.__dlpack__(max_version=version)
+            self.assertEqual((len(tensors._exports), len(tensors._offered)), (1, 1))
+            del second
+        short = tensors.Tensor("f32", (2,))
+        held = short.__dlpack__()
+        del short
+        self.assertEqual(len(tensors._exports), 1)  # the capsule is still held
+        del held
+        other = tensors.Tensor("f32", (2,))
+        other.__dlpack__()
+        del other
+        self.assertEqual((len(tensors._exports), len(tensors._offered)), (0, 0))
         with self.assertRaises(BufferError):
             tensors.Tensor("f32", (2,), read_only=True).__dlpack__()
         self.assertEqual([tensors.Tensor("f32", shape).tolist() for shape in ((2, 0, 3), (0, 2), (2, 0))], [[[], []], [], [[], []]])
@@ -427,6 +439,25 @@ class Parameters(Case):
         self.assertEqual((weight[2, 0], [row.shape for row in weight], half[1, 0]), (5, [(8,)] * 16, -2))
         with unittest.mock.patch.dict(sys.modules, {"numpy": None}), self.assertRaisesRegex(TypeError, "parts of a tensor need NumPy"):
             weight[0]
+        for shown in (numpy.asarray(half), numpy.asarray(half, dtype=numpy.float64), half.__array__()):
+            numpy.testing.assert_array_equal(shown, numpy.array([[1], [-2]], numpy.float32))
+            with self.assertRaisesRegex(ValueError, "read-only"):
+                shown[:] = 5
+        own = numpy.array(half)
+        own[:] = 5
+        self.assertEqual((half.tolist(), session.read(WEIGHT).__array__(numpy.float64).flags.writeable), ([[1.0], [-2.0]], True))
+        for use in (lambda: half.__array__(copy=False), lambda: session.read(WEIGHT).__array__(numpy.float64, copy=False)):
+            with self.assertRaisesRegex(ValueError, "is a copy, and copy=False was given"):
+                use()
+        if numpy.lib.NumpyVersion(numpy.__version__) >= "2.0.0":
+            with self.assertRaises(ValueError):
+                numpy.array(half, copy=False)
+        with self.assertRaisesRegex((RuntimeError, BufferError), "(?i)dtype"):
+            numpy.from_dlpack(half)
+        del half
+        self.assertEqual((len(tensors._exports), len(tensors._offered)), (0, 0))
+        with self.assertRaisesRegex(TypeError, "'x' is a masked array, whose mask nothing would read"):
+            session.predict({"x": numpy.ma.masked_array(x, x > 0)})
         for odd in (numpy.zeros((16, 8), ">f4"), numpy.zeros((16, 8), numpy.uint16)):
             with self.assertRaisesRegex(TypeError, "'x' has elements of the format"):
                 session.predict({"x": odd})

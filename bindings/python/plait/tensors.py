@@ -7,6 +7,8 @@ import array
 import ctypes
 import math
 import struct
+import sys
+import weakref
 
 from plait import _abi
 
@@ -31,9 +33,7 @@ _OF_LETTER = {kind.letter: kind for kind in _KINDS if kind.letter} | {"l": KINDS
 _python = ctypes.pythonapi
 _python.PyCapsule_GetPointer.restype, _python.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _python.PyCapsule_GetName.restype, _python.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-_python.PyCapsule_IsValid.restype, _python.PyCapsule_IsValid.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]
-_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_python.PyCapsule_New.restype, _python.PyCapsule_New.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, _Destructor]
+_python.PyCapsule_New.restype, _python.PyCapsule_New.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 class _Buffer(ctypes.Structure):  # Py_buffer
@@ -53,6 +53,7 @@ class Borrowed:
     def __init__(self, name, value):
         self.name = name
         self._buffer = self._capsule = None
+        self._refuse_mask(name, value)
         try:
             view = memoryview(value)
         except (TypeError, ValueError, BufferError):
@@ -62,6 +63,11 @@ class Borrowed:
             self._of_dlpack(name, value)
             return
         self._of_buffer(name, view)
+
+    def _refuse_mask(self, name, value):
+        masked = sys.modules.get("numpy.ma")  # without it nobody has made one
+        if masked and isinstance(value, masked.MaskedArray):
+            raise TypeError(f"[python] '{name}' is a masked array, whose mask nothing would read; give value.filled(...), or the weights of samples as 'weight'")
 
     def _of_buffer(self, name, view):
         if not view.c_contiguous:
@@ -247,13 +253,21 @@ class Tensor:
         return _of_bytes, (self.dtype, self.shape, ctypes.string_at(self.address, self.nbytes))
 
     def __array__(self, dtype=None, copy=None):
-        """For numpy.asarray() of bf16, which NumPy does not know: as f32."""
+        """For numpy.asarray() of bf16, which NumPy does not know: a copy as f32, read-only unless a copy is asked for: a write would change no tensor."""
         import numpy
         if self._kind.typestr:
             found = numpy.asarray(self)
         else:
             found = (numpy.frombuffer(self.copy().buffer(), numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32).reshape(self.shape)
-        return found.astype(dtype) if dtype is not None and found.dtype != dtype else found.copy() if copy else found
+        dtype = found.dtype if dtype is None else numpy.dtype(dtype)
+        converted = found.dtype != dtype or not self._kind.typestr
+        if converted and copy is False:
+            raise ValueError(f"[python] an array of {dtype} of a tensor of {self.dtype} is a copy, and copy=False was given; use numpy.asarray()")
+        if not converted:
+            return found.copy() if copy else found
+        found = found.astype(dtype)
+        found.flags.writeable = bool(copy or self._kind.typestr)
+        return found
 
     def __len__(self):
         return self.shape[0] if self.shape else 0
@@ -273,6 +287,7 @@ class _Managed(ctypes.Structure):  # DLManagedTensor, as consumers before DLPack
 
 
 _exports = {}  # address of a managed tensor: it, and what it keeps
+_offered = {}  # the same address: its capsule, until a consumer has renamed it
 
 
 @_abi.Deleter
@@ -280,19 +295,28 @@ def _release(address, exports=_exports):
     exports.pop(address, None)
 
 
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+def _holders(capsules, address):
+    return sys.getrefcount(capsules[address])
 
 
-@_Destructor
-def _drop(capsule, exports=_exports, valid=_python.PyCapsule_IsValid, pointer=_capsule_pointer):
-    """Of a capsule that nobody has consumed; a consumer renames it."""
-    for name in (b"dltensor", b"dltensor_versioned"):
-        if valid(capsule, name):
-            exports.pop(pointer(capsule, name), None)
+_ALONE = _holders({0: object()}, 0)  # nobody but the dict
+
+
+def _free_unconsumed():
+    """What belongs to capsules that nobody has consumed and only this module still holds.
+
+    A destructor of capsules would be Python, which must not run where a consumer drops a capsule that it refuses: an exception is set then.
+    """
+    for address in list(_offered):
+        name = _python.PyCapsule_GetName(_offered[address])
+        if name.startswith(b"used"):
+            del _offered[address]
+        elif _holders(_offered, address) == _ALONE:
+            del _offered[address], _exports[address]
 
 
 # A consumer's tensor may be freed when this module is gone already, at the end of the interpreter.
-for _kept in (_release, _drop, _exports):
+for _kept in (_release, _exports):
     _python.Py_IncRef(ctypes.py_object(_kept))
 
 
@@ -308,8 +332,11 @@ def _exported(tensor, versioned):
     if versioned:
         managed.major, managed.flags = 1, 1 if tensor.read_only else 0
     address, name = ctypes.addressof(managed), b"dltensor_versioned" if versioned else b"dltensor"
-    _exports[address] = (managed, shape, strides, tensor, name)
-    return _python.PyCapsule_New(address, name, _drop)
+    _free_unconsumed()
+    capsule = _python.PyCapsule_New(address, name, None)
+    _exports[address], _offered[address] = (managed, shape, strides, tensor._owner, name), capsule
+    weakref.finalize(tensor, _free_unconsumed).atexit = False
+    return capsule
 
 
 def of_view(managed):
