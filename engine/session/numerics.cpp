@@ -135,6 +135,11 @@ std::string first_of_ranks(RankContext& ranks, const std::string& own) {
   return "";
 }
 
+// What a user corrects. batch: as of NumericsGuard::Samples.
+std::string source_of(int64_t batch) {
+  return batch < 0 ? "the batch that was fed" : "[data.train]";
+}
+
 }  // namespace
 
 void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next_launched) {
@@ -145,8 +150,9 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
   if (!r.skipped) return;
   batch_ = samples.batch;
   // An index that no op accepts is a fault of the data: later steps cannot repair it.
-  fail_out_of_range(c_.ranks, out_of_range_text(c_.plan, samples.outside, "[data.train]",
-                                                strf("step %ld", static_cast<long>(r.step))));
+  fail_out_of_range(
+      c_.ranks, out_of_range_text(c_.plan, samples.outside, batch_ < 0 ? "[feed]" : "[data.train]",
+                                  strf("step %ld", static_cast<long>(r.step))));
   if (scales)
     return c_.log.info(strf("[session] step %ld overflows with loss scale %g: skipped, next %g",
                             static_cast<long>(r.step), r.loss_scale, c_.state.loss_scale[0]));
@@ -159,7 +165,7 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
       has_zero_weight()
           ? (std::string("; the weights of its samples are all 0") + or_no_adapter(c_.plan)).c_str()
           : "",
-      input.empty() ? "" : ("; " + input + ": correct [data.train]").c_str(),
+      input.empty() ? "" : ("; " + input + ": correct " + source_of(batch_)).c_str(),
       static_cast<long>(c_.state.consecutive_skipped)));
   if (limit > 0 && c_.state.consecutive_skipped >= limit) fail(r, "", next_launched);
 }
@@ -209,9 +215,8 @@ void NumericsGuard::fail(const StepResult& r, const std::string& saved, bool nex
         PLAIT_ERR_DATA,
         steps + "the weights of all samples of that step are 0, or all its labels below 0" +
             or_no_adapter(c_.plan) +
-            ", so that its loss is the mean of nothing; correct the weights or the labels of "
-            "[data.train]" +
-            saved);
+            ", so that its loss is the mean of nothing; correct the weights or the labels of " +
+            source_of(batch_) + saved);
   // The inputs of the last micro-batch and the unchanged parameters are still in memory: run it
   // again and check every result. All ranks run all of it, because it contains collectives. If the
   // next step is in flight the inputs are overwritten, and running that step again would apply it

@@ -74,11 +74,18 @@ class Texts(Case):
         self.assertGreaterEqual(tokenizer.describe()["vocabulary"], 256)
         with self.assertRaises(plait.InvalidError):
             tokenizer.decode([10**6])
-        self.assertEqual(tokenizer.encode(b"\xff"), [0xFF])
+        self.assertEqual([tokenizer.encode(of(b"\xff")) for of in (bytes, bytearray, memoryview)], [[0xFF]] * 3)
+        for odd, name in ((5, "int"), (None, "NoneType"), ([1], "list")):
+            with self.assertRaisesRegex(TypeError, f"the text is a {name}, expected str or bytes"):
+                tokenizer.encode(odd)
 
     def test_conversations(self):
         said = [{"role": "user", "text": "Hello"}]
         self.assertIn("chatml", plait.chat_templates())
+        self.assertEqual(plait.chat_text("chatml", [{"role": "user", "content": "Hello"}]), plait.chat_text("chatml", said))
+        for odd in ("Hello", {"role": "user"}, {"text": "Hello"}, {"role": "user", "content": [{"type": "text"}]}, {"role": "user", "text": None}):
+            with self.assertRaisesRegex(TypeError, "message 1 of the conversation is .*, expected"):
+                plait.chat_text("chatml", [*said, odd])
         self.assertEqual(plait.chat_text("chatml", said), "<|im_start|>user\nHello<|im_end|>\n")
         self.assertTrue(plait.chat_text("chatml", said, generate=True).endswith("<|im_start|>assistant\n"))
         self.assertEqual(bytes(self.engine.tokenizer({"type": "bytes"}).encode_chat("chatml", said)).decode(), plait.chat_text("chatml", said))
@@ -125,8 +132,36 @@ class Experiments(Case):
         session.close()
         with self.assertRaises(plait.InvalidError):
             session.evaluate()
-        with self.assertRaisesRegex(TypeError, "no value of TOML"):
-            self.engine.experiment(TINY, {"run.steps": None})
+        for source, overrides, path in ((TINY, {"run.steps": None}, "run.steps"), ({**TINY, "run": {"steps": None}}, (), "run.steps"), ({"run": None}, (), "run"),
+                                        ({**TINY, "model": {"layers": [{}, {"type": None}]}}, (), r"model.layers\[1\].type")):
+            with self.assertRaisesRegex(TypeError, rf"\[python\] {path} is None, which is no value of TOML; leave the key out"):
+                self.engine.experiment(source, overrides)
+        with self.assertRaisesRegex(TypeError, "the key 1 of run is a int, expected str"):
+            self.engine.experiment({"run": {1: 2}})
+        for odd in ("yes", True, []):
+            with self.assertRaisesRegex(ValueError, "resume is .*, expected one of None, 'never', 'auto', 'must'"):
+                self.session(resume=odd)
+        with self.assertRaisesRegex(ValueError, "kind is 'bad', expected one of 'parameter', 'output', 'result'"):
+            self.session().view(WEIGHT, "bad")
+        with self.assertRaisesRegex(ValueError, "what is 'all', expected one of 'everything'"):
+            self.engine.checkpoints.compare("a", "b", "all")
+        with self.assertRaisesRegex(ValueError, "dtype is 'f64', expected one of None, 'f32', 'bf16', 'f16'"):
+            self.engine.checkpoints.export("a", "b", dtype="f64")
+
+    def test_what_an_object_says_of_itself(self):
+        path = self.folder / "e.toml"
+        path.write_text(toml.document(TINY))
+        session = self.session()
+        for one, said in ((self.engine, plait.version()), (session, "of a dict"), (session.plan, "of a dict"), (plait.Job(), "rank 0 of 1"),
+                          (self.engine.experiment(path), repr(str(path))), (self.engine.tokenizer({"type": "bytes"}), "bytes"),
+                          (self.engine.experiment(TINY).dataset("eval"), "synthetic, 100 samples")):
+            self.assertEqual(repr(one), f"<plait.{type(one).__name__} {said}>")
+        session.close()
+        self.assertEqual(repr(session), "<plait.Session of a dict, closed>")
+        for kind in (getattr(plait, name) for name in plait.__all__):
+            for name, member in vars(kind).items() if isinstance(kind, type) else ():
+                if callable(member) and not name.startswith("_"):
+                    self.assertTrue(member.__doc__, f"{kind.__name__}.{name}")
 
     def test_what_the_engine_has(self):
         described = self.engine.describe()
@@ -183,6 +218,9 @@ class Generation(Case):
         self.assertEqual([token.finish for token in by[0]], [None, None, None, "length"])
         with self.assertRaisesRegex(plait.InvalidError, "99"):
             generator.add([99])
+        for odd, name in ((None, "NoneType"), (5, "int"), (b"text", "bytes"), ({"role": "user"}, "dict")):
+            with self.assertRaisesRegex(TypeError, f"the prompt is a {name}, expected a text"):
+                generator.add(odd)
         with self.assertRaisesRegex(TypeError, "unknown option 'temprature'; known are: temperature"):
             generator.add([1], temprature=0.5)
         with self.assertRaisesRegex(ValueError, "does not fit into 32 bits"):

@@ -13,6 +13,7 @@ class Adapters:
         self._session = session
 
     def list(self):
+        """[{"name", "model", "parameters", "bytes", "entries": [{"type", "options", "targets", ...}], ...}]"""
         return self._session._texts("plait_session_adapters")[0]["adapters"]
 
     def merge(self, name=None, model=None, final=False):

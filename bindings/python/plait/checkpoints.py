@@ -9,9 +9,10 @@ import json
 
 from plait import _abi, tensors, toml
 from plait.errors import text_of
-from plait.handles import encoded, texts
+from plait.handles import chosen, encoded, texts
 
 _COMPARED = {"everything": 0, "tensors": 1, "parameters": 2}  # PLAIT_COMPARE_*
+_WRITTEN = {None: 0, **{name: tensors.KINDS[name].number for name in ("f32", "bf16", "f16")}}
 
 
 class Checkpoints:
@@ -36,6 +37,7 @@ class Checkpoints:
         return self._json("plait_checkpoint_list", encoded(place))["checkpoints"]
 
     def describe(self, checkpoint):
+        """What its manifest says: {"step", "samples", "tensors", "files", "settings", ...}."""
         return self._json("plait_checkpoint_describe", encoded(checkpoint))
 
     def verify(self, checkpoint, progress=None):
@@ -44,7 +46,7 @@ class Checkpoints:
 
     def compare(self, a, b, what="everything", progress=None):
         """{"equal", "changed", "only_a", ...}; what: "everything", "tensors" (no state, no settings) or "parameters"."""
-        return self._with_progress("plait_checkpoint_compare", progress, encoded(a), encoded(b), _COMPARED[what])
+        return self._with_progress("plait_checkpoint_compare", progress, encoded(a), encoded(b), chosen("what", what, _COMPARED))
 
     def convert(self, checkpoint, to, shards=0, max_shard_bytes=0, optimizer=True, progress=None):
         """Writes it again, in the newest format, each tensor whole in one file."""
@@ -63,10 +65,11 @@ class Checkpoints:
         words, text = texts(names), toml.document(format).encode() if format else None
         options = _abi.sized(_abi.ExportOptions, max_shard_bytes=max_shard_bytes, names=words, n_names=len(words or ()), format=text,
                              format_size=len(text or b""), experiment=experiment.handle if experiment else None,
-                             dtype=tensors.KINDS[dtype].number if dtype else 0)
+                             dtype=chosen("dtype", dtype, _WRITTEN))
         return self._json("plait_checkpoint_export", encoded(checkpoint), encoded(to), ctypes.byref(options))
 
     def adapters(self, place):
+        """Those of a folder that have adapters: a list of dicts, each with its adapters."""
         return self._json("plait_checkpoint_adapters", encoded(place))["checkpoints"]
 
     def add_adapter(self, checkpoint, name, other, to, model=None):
@@ -74,6 +77,7 @@ class Checkpoints:
         return self._json("plait_checkpoint_add_adapter", encoded(checkpoint), encoded(model), encoded(name), encoded(other), encoded(to))
 
     def remove_adapter(self, checkpoint, name, to, model=None):
+        """Writes the checkpoint again, to `to`, without the adapter `name`."""
         return self._json("plait_checkpoint_remove_adapter", encoded(checkpoint), encoded(model), encoded(name), encoded(to))
 
 

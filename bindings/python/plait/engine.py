@@ -52,6 +52,7 @@ class Engine(Handle):
         if on_late:
             options.on_late = late
         super().__init__("plait_engine_open", ctypes.byref(options), parents=self._callbacks)
+        self._is = version()
 
     def load(self, path):
         """Loads one plugin file."""
@@ -63,6 +64,7 @@ class Engine(Handle):
         return self._json("plait_engine_describe")
 
     def ops(self):
+        """The ops that layers can use: [{"name", "signature", "help", "attributes", "dtypes", "gradient", ...}]."""
         return self._json("plait_engine_ops")["ops"]
 
     def devices(self):
@@ -113,9 +115,11 @@ class Experiment(Handle):
         if isinstance(source, dict):
             text = toml.document(source).encode()
             super().__init__("plait_experiment_parse", engine.handle, text, len(text), None, options, parents=(engine,))
+            self._is = "of a dict"
         else:
             path = encoded(source)
             super().__init__("plait_experiment_read", engine.handle, path, len(path), options, parents=(engine,))
+            self._is = repr(path.decode(errors="replace"))
 
     def toml(self):
         """The complete commented TOML."""
@@ -126,6 +130,7 @@ class Experiment(Handle):
         return self._json("plait_experiment_describe")
 
     def dataset(self, name="train"):
+        """The samples of [data.NAME], as the experiment reads them; see Dataset."""
         return Dataset("plait_dataset_open", self, encoded(name))
 
     def plan(self, job=None):
@@ -156,8 +161,11 @@ class Job(Handle):
             options = _abi.sized(_abi.JobOptions, rank=rank, size=size or 1, local_rank=local_rank, local_size=local_size, rendezvous=encoded(rendezvous),
                                  secret=secret, secret_size=len(secret or b""), connect_timeout=connect_timeout, timeout=timeout)
         super().__init__("plait_job_open", options and ctypes.byref(options))
+        own = self.describe()
+        self._is = f"rank {own['rank']} of {own['size']}"
 
     def describe(self):
+        """{"rank", "size", "rendezvous", "source", ...}: which of the ranks this process is, where they meet, and what says so."""
         return self._json("plait_job_describe")
 
     def fail(self, text):
@@ -177,8 +185,10 @@ class Plan(Handle):
             super().__init__("plait_plan_make_for", experiment.handle, found.handle, parents=(experiment,))
         else:
             super().__init__("plait_plan_make", experiment.handle, parents=(experiment,))
+        self._is = experiment._is
 
     def describe(self):
+        """{"name", "steps", "parameter_count", "topology", "layers", "parameters", "outputs", "entry_points", "memory", ...}"""
         return self._json("plait_plan_describe")
 
     def ir(self, program=None):
@@ -204,6 +214,7 @@ class Dataset(Handle):
     def __init__(self, make, owner, *arguments):
         super().__init__(make, owner.handle, *arguments, parents=(owner,))
         self._described = self._json("plait_dataset_describe")
+        self._is = f"{self._described['type']}, {len(self)} samples"
 
     def describe(self):
         """{"type", "samples", "fields": [{"name", "role", "dtype", "shape", ...}], ...}"""

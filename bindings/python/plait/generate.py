@@ -38,7 +38,7 @@ class Generator(Handle):
             chat_template=None, **sampling):
         """Adds a sequence and returns its number.
 
-        prompt: a text, a list of ids, or a conversation [{"role": "user", "text": "..."}]. sampling: temperature (1 beside others, 0: the most
+        prompt: a text, a list of ids, or a conversation [{"role": "user", "text": "..."}] (or "content"). sampling: temperature (1 beside others, 0: the most
         likely token), top_p, min_p, top_k, repetition_penalty, seed; without any all are as [generate] says.
         """
         p = _abi.sized(_abi.Prompt, max_tokens=max_tokens, min_tokens=min_tokens, plain=plain, log_probabilities=log_probabilities, best=best,
@@ -46,6 +46,8 @@ class Generator(Handle):
         if isinstance(prompt, str):
             p.text = prompt.encode()
             p.size = len(prompt.encode())
+        elif not hasattr(prompt, "__len__") or isinstance(prompt, (bytes, dict)):
+            raise TypeError(f"[python] the prompt is a {type(prompt).__name__}, expected a text (str), a list of ids or a conversation, a list of dicts")
         elif len(prompt) and isinstance(prompt[0], dict):
             p.messages, p.n_messages = turns(prompt), len(prompt)
         else:
@@ -84,6 +86,7 @@ class Generator(Handle):
             yield from made
 
     def cancel(self, sequence):
+        """Ends a sequence that add() has numbered; its last token comes in the next step, with finish "cancelled"."""
         self._session._do(lambda: call("plait_generator_cancel", self._handle, sequence))
 
     def text(self, prompt, **options):

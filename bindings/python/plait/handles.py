@@ -14,6 +14,7 @@ class Handle:
 
     _close = None  # the function that frees it
     _instead = ""  # of a copy
+    _is = ""  # what repr() says
 
     def __init__(self, make, *arguments, parents=()):
         made = ctypes.c_void_p()
@@ -35,6 +36,9 @@ class Handle:
     def handle(self):
         """The pointer, for calls of the ABI that this package does not have."""
         return self._handle
+
+    def __repr__(self):
+        return f"<plait.{type(self).__name__}{self._is and ' ' + self._is}{'' if self._finalizer.alive else ', closed'}>"
 
     def close(self):
         """Frees it; later calls on it fail. What was made from it can still be used."""
@@ -68,6 +72,14 @@ def encoded(text):
     if text is None or isinstance(text, bytes):
         return text
     return os.fspath(text).encode(errors="surrogateescape")  # as Python reads names of files that are not UTF-8
+
+
+def chosen(name, value, known):
+    """known[value], where a user chose by a word."""
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"[python] {name} is {value!r}, expected one of {', '.join(map(repr, known))}") from None
 
 
 def texts(words):

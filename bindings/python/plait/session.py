@@ -1,10 +1,10 @@
 """A plan in execution: training with callbacks or as an iterator, own batches, evaluation, prediction, parameters, checkpoints."""
 
+import collections.abc
 import ctypes
 import dataclasses
 import json
 import math
-import os
 import sys
 import threading
 import weakref
@@ -13,7 +13,7 @@ from plait import _abi, tensors
 from plait.adapters import Adapters
 from plait.errors import Cancelled, Error, StateError, call, check, interrupts_behind, interruptible, taken
 from plait.generate import Generator
-from plait.handles import Handle, encoded
+from plait.handles import Handle, chosen, encoded
 from plait.notebook import Bar, in_notebook
 
 _RESUME = {None: 0, "never": 1, "auto": 2, "must": 3}  # PLAIT_RESUME_*; None: as run.resume says
@@ -59,7 +59,12 @@ class _Feeds:
     """A batch as the library reads it, for one call: {field: array}."""
 
     def __init__(self, session, batch):
-        self.borrowed = {name: tensors.Borrowed(name, value).as_type(session._types.get(name)) for name, value in (batch or {}).items()}
+        if batch is not None and not isinstance(batch, collections.abc.Mapping):
+            raise TypeError(f"[python] the batch is a {type(batch).__name__}, expected a dict {{field: array}}; plan.describe() names the fields")
+        for name in batch or ():
+            if not isinstance(name, str):
+                raise TypeError(f"[python] the batch has the key {name!r}, expected the name of a field as a str")
+        self.borrowed = {name: tensors.Borrowed(name, value) for name, value in (batch or {}).items()}
         self.size = len(self.borrowed)
         self.array = (_abi.Feed * max(self.size, 1))(*(_abi.sized(_abi.Feed, field=name.encode(), tensor=ctypes.pointer(b.tensor))
                                                       for name, b in self.borrowed.items()))
@@ -75,8 +80,7 @@ class Session(Handle):
 
     run_dir: the folder of the run; None: a new one in run.out. files = False: the session writes none. resume: "never", "auto", "must" or
     None, as run.resume says. bar: a progress bar in a notebook or terminal. stop_after: a step behind which a run saves and raises Cancelled.
-    One thread uses it at a time, but for cancel(). Batches have the element types of the fields; i64 in host memory, as NumPy and PyTorch make
-    labels, is converted where a field is i32. A fork() of the process cannot use it: processes are started by "spawn".
+    One thread uses it at a time, but for cancel(). Batches have the element types of the fields: labels are i32, `labels.int()` in PyTorch.
     """
 
     _close = "plait_session_close"
@@ -88,7 +92,6 @@ class Session(Handle):
         described = plan.describe()
         self._alone = described["topology"]["ranks"] == 1
         self._outputs = {o["name"]: o for o in described["outputs"]}
-        self._types = {name: kind for e in described["entry_points"] for name, kind in zip(e["fields"], e["field_dtypes"])}
         self._bar = Bar(described["steps"]) if bar and in_notebook() else None
 
         # A cycle of references is not wanted: the callback reaches the session by this list alone.
@@ -98,10 +101,10 @@ class Session(Handle):
         def on_step(_, result):
             return hook[0](result.contents) if hook else 0
 
-        options = _abi.sized(_abi.SessionOptions, run_dir=encoded(run_dir), no_files=not files, resume=_RESUME[resume],
+        options = _abi.sized(_abi.SessionOptions, run_dir=encoded(run_dir), no_files=not files, resume=chosen("resume", resume, _RESUME),
                              progress=bool(bar) and self._bar is None, on_step=on_step, command=" ".join(["python", *sys.argv]).encode(), stop_after=stop_after)
         super().__init__("plait_session_open", plan.handle, ctypes.byref(options), parents=(plan, on_step))
-        self.plan = plan
+        self.plan, self._is = plan, plan._is
 
     # --- training
 
@@ -132,9 +135,9 @@ class Session(Handle):
                     self._bar.end()
         return Step._of(result)
 
-    def _refuse_inside(self):
+    def _refuse_inside(self, what="run() or train()"):
         if self._hook or (self._run is not None and threading.current_thread() is not self._run.thread):
-            raise StateError("[python] run() or train() inside of a run of the same session, or before a loop over train() has ended; call it behind that")
+            raise StateError(f"[python] {what} inside of a run of the same session, or before a loop over train() has ended; call it behind that")
 
     def _stepped(self, result):
         """Behind each step of a run. No exception may leave it."""
@@ -155,7 +158,7 @@ class Session(Handle):
     def train(self):
         """Trains to the end as run() does, and gives each Step: `for step in session.train(): ...`.
 
-        Between two steps the session may be used, but for run(), step() and load(). A break saves and stops.
+        Between two steps the session may be used, but for run(), step(), load() and profile(). A break saves and stops.
         """
         with interrupts_behind():
             self._refuse_inside()
@@ -180,7 +183,10 @@ class Session(Handle):
                     self._run = None
 
     def step(self, batch=None):
-        """One step on the samples of a batch {field: array}, or on the next batch of [data.train]. Evaluates and saves nothing."""
+        """One step on the samples of a batch {field: array}; None: on the next batch of [data.train]. Evaluates and saves nothing."""
+        self._refuse_inside("step()")
+        if batch is not None and not len(batch):
+            raise ValueError("[python] the batch has no fields; step() without one takes the next batch of [data.train]")
         feeds, result = _Feeds(self, batch), _abi.sized(_abi.StepResult)
         self._call("plait_session_step", ctypes.byref(feeds.array), feeds.size, ctypes.byref(result))
         return Step._of(result)
@@ -243,10 +249,12 @@ class Session(Handle):
         return made if len(values) > 1 else made[names[0]]
 
     def describe(self):
+        """{"step", "samples", "parameters", "last_evaluation", "device", "run_dir", ...}: the session as it is now."""
         return self._texts("plait_session_describe")[0]
 
     def profile(self, entry_point="train_step", dataset="eval", runs=1, warm_up=0, trace=False):
         """Makes steps, or evaluates batches, and measures their kernels: the table, and with trace also the trace for Chrome's viewer (None on other ranks)."""
+        self._refuse_inside("profile()")
         options = _abi.sized(_abi.ProfileOptions, entry_point=encoded(entry_point), dataset=encoded(dataset), runs=runs, warm_up=warm_up, trace=trace)
         table, of_trace = self._texts("plait_session_profile", ctypes.byref(options), n=2)
         return (table, of_trace) if trace else table
@@ -285,7 +293,7 @@ class Session(Handle):
 
     def view(self, name, kind="parameter", read_only=False):
         """A Tensor that shows memory of the session, without a copy: of a parameter, an "output" or a "result". Later calls change its content."""
-        options = _abi.sized(_abi.ViewOptions, kind=_VIEWS[kind], flags=1 if read_only else 0)
+        options = _abi.sized(_abi.ViewOptions, kind=chosen("kind", kind, _VIEWS), flags=1 if read_only else 0)
         made = ctypes.c_void_p()
         self._call("plait_session_view_of", encoded(name), ctypes.byref(options), ctypes.byref(made))
         return tensors.of_view(made.value)
@@ -302,6 +310,7 @@ class Session(Handle):
 
     def load(self, path, parameters_only=False):
         """Reads a checkpoint, all of it or its parameters."""
+        self._refuse_inside("load()")
         self._call("plait_session_load_parameters" if parameters_only else "plait_session_load", encoded(path))
 
     def save_model(self, path):
@@ -354,7 +363,6 @@ class _Run:
         self.waits = self.goes_on = self.ended = self.stopping = False  # waits: in the callback
         self.asked = False  # the session to stop
         self.thread = threading.Thread(target=self._work, name="plait.train", daemon=True)
-        self.process = os.getpid()
 
     def _work(self):
         error = None
@@ -395,7 +403,6 @@ class _Run:
             if step is None:
                 break
             yield step
-            self.session.handle  # raises in a fork of this process, where nobody makes the next step
             with interrupts_behind(), self.lock:
                 self.goes_on = True
                 self.lock.notify_all()
@@ -411,7 +418,6 @@ class _Run:
         """Has the thread do it between two steps: its result, or what it raises. Ctrl-C meanwhile calls on_interrupt() and is raised behind it."""
         if threading.current_thread() is self.thread:
             return function()
-        self.session.handle  # as in steps()
         outcome = []
 
         def task():
@@ -437,8 +443,8 @@ class _Run:
 
     def stop(self):
         """After a break: the run saves and stops. Raises what kept it from that."""
-        if not self.thread.ident or os.getpid() != self.process:
-            return  # it was never started, or is not in this fork
+        if not self.thread.ident:
+            return  # it was never started
         with self.lock:
             if not self.waits and not self.ended:
                 self._ask()  # an evaluation may take long; what waits behind a step needs no more than its answer

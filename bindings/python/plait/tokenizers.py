@@ -18,6 +18,7 @@ class Tokenizer(Handle):
     def __init__(self, engine, of, name="tokenizer"):
         text = toml.document(of).encode()
         super().__init__("plait_tokenizer_open", engine.handle, text, len(text), encoded(name), parents=(engine,))
+        self._is = str(of.get("type", ""))
 
     def describe(self):
         """{"type", "vocabulary" (number of ids), "specials", "fingerprint", ...}"""
@@ -26,11 +27,16 @@ class Tokenizer(Handle):
     def encode(self, text, wrap=False, plain=False, strict=False):
         """The ids of a text (str, or bytes). wrap: with the tokens that the tokenizer puts around one. plain: special tokens that it writes are
         ordinary text. strict: bytes that are not UTF-8 are an error."""
-        raw = text.encode() if isinstance(text, str) else bytes(text)
+        if isinstance(text, str):
+            raw = text.encode()
+        elif isinstance(text, (bytes, bytearray, memoryview)):
+            raw = bytes(text)
+        else:
+            raise TypeError(f"[python] the text is a {type(text).__name__}, expected str or bytes")
         return self._ids("plait_tokenizer_encode", raw, len(raw), wrap * _WRAP | plain * _PLAIN | strict * _STRICT)
 
     def encode_chat(self, template, messages, generate=False):
-        """The ids of a conversation [{"role": "user", "text": "..."}]; generate: up to where the assistant's next turn begins."""
+        """The ids of a conversation [{"role": "user", "text": "..."}], or "content" in place of "text"; generate: up to where the assistant's next turn begins."""
         return self._ids("plait_chat_encode", encoded(template), turns(messages), len(messages), bool(generate))
 
     def decode(self, ids, skip_special=False):
@@ -58,9 +64,16 @@ def id_array(ids):
 
 
 def turns(messages):
-    """[{"role", "text"}] as an array of C."""
-    texts = [m["text"].encode() for m in messages]
-    return (_abi.ChatMessage * len(texts))(*(_abi.ChatMessage(m["role"].encode(), text, len(text)) for m, text in zip(messages, texts)))
+    """[{"role", "text"}], or with "content" as Hugging Face's conversations have it, as an array of C."""
+    made = (_abi.ChatMessage * len(messages))()
+    for i, m in enumerate(messages):
+        role, text = (m.get("role"), m.get("text", m.get("content"))) if isinstance(m, dict) else (None, None)
+        if not isinstance(role, str) or not isinstance(text, str):
+            raise TypeError(f"[python] message {i} of the conversation is {m!r}, expected {{\"role\": \"user\", \"text\": \"...\"}}, or \"content\" in place "
+                            "of \"text\"; both are str")
+        raw = text.encode()
+        made[i] = _abi.ChatMessage(role.encode(), raw, len(raw))
+    return made
 
 
 def chat_templates():
