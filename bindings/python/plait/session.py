@@ -294,9 +294,14 @@ class Session(Handle):
     def view(self, name, kind="parameter", read_only=False):
         """A Tensor that shows memory of the session, without a copy: of a parameter, an "output" or a "result". Later calls change its content."""
         options = _abi.sized(_abi.ViewOptions, kind=chosen("kind", kind, _VIEWS), flags=1 if read_only else 0)
-        made = ctypes.c_void_p()
-        self._call("plait_session_view_of", encoded(name), ctypes.byref(options), ctypes.byref(made))
-        return tensors.of_view(made.value)
+
+        def shown():
+            made = ctypes.c_void_p()
+            with interrupts_behind():  # or the view would stay
+                check(_abi.lib.plait_session_view_of(self._handle, encoded(name), ctypes.byref(options), ctypes.byref(made)))
+                return tensors.of_view(made.value)
+
+        return self._do(shown)
 
     def wait_stream(self, stream):
         """Later work of the session waits for what is on a stream of CUDA now: behind writes through a view, torch.cuda.current_stream().cuda_stream."""
