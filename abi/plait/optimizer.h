@@ -76,7 +76,7 @@ typedef struct plait_update {
 } plait_update;
 
 /* Kind "plait.optimizer/1". The engine itself handles the keys `learning_rate`, `weight_decay`,
- * `schedule`, `groups`, `clip_grad_norm`, `frozen` and `elementwise`; `options` declares the others. build() sets
+ * `schedule`, `groups`, `clip_grad_norm`, `frozen`, `elementwise`, `name`; `options` declares the others. build() sets
  * *parameter to the new parameter (N). With PLAIT_SCOPE_ELEMENT it may use only element-wise ops,
  * state() and set_state(). Padding elements have parameter 0, gradient 0 and, at first, the initial
  * states; the new parameter must be 0 there. Where tensor ranks share a parameter unevenly, planning
