@@ -9,9 +9,11 @@ import pickle
 import random
 import signal
 import subprocess
+import sys
 import threading
 import types
 import unittest
+import unittest.mock
 import weakref
 
 from support import ROOT, TIME, TINY, WEIGHT, Case, batch, shaped
@@ -262,6 +264,46 @@ torch.nn.cache = [torch.from_dlpack(session.view("{WEIGHT}")), torch.from_dlpack
         told = [text for _, text in self.lines if "is not finite" in text]
         self.assertRegex(told[-1], "field 'x' of its sample 0 is nan: correct the batch that was fed")
 
+    def test_labels_of_64_bits(self):
+        """They are converted where that loses nothing; with NumPy and without."""
+        (x, label), losses = batch(), []
+        for hidden in ({"numpy": None}, {}):
+            with unittest.mock.patch.dict(sys.modules, hidden):
+                for labels in (label, array.array("q", label)):
+                    losses.append(self.session().step({"x": x, "label": labels}).loss)
+                for odd in (2**31, -2**31 - 1):
+                    with self.assertRaisesRegex(ValueError, f"'label' has the number {odd}, expected i32, from -2147483648 to 2147483647"):
+                        self.session().step({"x": x, "label": array.array("q", [*label[:15], odd])})
+        self.assertEqual(losses, losses[:1] * 4)
+        with self.assertRaisesRegex(plait.Error, "field 'x' is i64, expected f32"):
+            self.session().step({"x": memoryview(array.array("q", [1] * 128)).cast("B").cast("q", (16, 8)), "label": label})
+
+    def test_a_fork_is_refused_and_ends(self):
+        text = f"""
+import os, plait
+session = plait.Engine().experiment({TINY!r}).plan().session(files=False)
+def refused(use):
+    try:
+        use()
+    except plait.StateError as e:
+        assert str(os.getppid()) in str(e) and "spawn" in str(e), e
+        return True
+for step in (steps := session.train()):
+    if step.step == 2:
+        child = os.fork()
+        if child == 0:
+            uses = session.describe, lambda: session.read("{WEIGHT}"), session.plan.describe, lambda: next(steps), session.cancel
+            done = all([refused(use) for use in uses])
+            session.close()
+            del steps
+            os._exit(7 if done else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+print(step.step)
+"""
+        with self.script(text) as run:
+            out, err = run.communicate(timeout=TIME)
+        self.assertEqual((run.returncode, out), (0, "7\n40\n"), err)
+
     def test_two_ranks_train_together(self):
         losses = []
         self.session().run(lambda step: losses.append(step.loss))
@@ -429,6 +471,12 @@ class Parameters(Case):
                 numpy.array(half, copy=False)
         with self.assertRaisesRegex((RuntimeError, BufferError), "(?i)dtype"):
             numpy.from_dlpack(half)
+        weight = session.read(WEIGHT)
+        weight[1:3, 0] = 5
+        numpy.testing.assert_array_equal(numpy.asarray(weight)[:4, 0], [0, 5, 5, 0])
+        self.assertEqual((weight[2, 0], [row.shape for row in weight], half[1, 0]), (5, [(8,)] * 16, -2))
+        with unittest.mock.patch.dict(sys.modules, {"numpy": None}), self.assertRaisesRegex(TypeError, "parts of a tensor need NumPy"):
+            weight[0]
         del half
         self.assertEqual((len(tensors._exports), len(tensors._offered)), (0, 0))
         with self.assertRaisesRegex(TypeError, "'x' is a masked array, whose mask nothing would read"):

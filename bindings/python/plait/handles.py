@@ -6,7 +6,7 @@ import os
 import weakref
 
 from plait import _abi
-from plait.errors import StateError, call, interrupts_behind, text_of
+from plait.errors import StateError, check, interrupts_behind, text_of
 
 
 class Handle:
@@ -19,7 +19,7 @@ class Handle:
     def __init__(self, make, *arguments, parents=()):
         made = ctypes.c_void_p()
         with interrupts_behind():  # or what is made would stay open
-            call(make, *arguments, ctypes.byref(made))
+            check(getattr(_abi.lib, make)(*arguments, ctypes.byref(made)))
             self._pointer, self._parents, self._process = made, parents, os.getpid()
             # Finalizers run at the end of the interpreter, too, the newest first: before what a callback needs is gone.
             self._finalizer = weakref.finalize(self, _released, self._close, made, parents, self._process)

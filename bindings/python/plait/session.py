@@ -5,6 +5,7 @@ import ctypes
 import dataclasses
 import json
 import math
+import os
 import sys
 import threading
 import weakref
@@ -64,7 +65,7 @@ class _Feeds:
         for name in batch or ():
             if not isinstance(name, str):
                 raise TypeError(f"[python] the batch has the key {name!r}, expected the name of a field as a str")
-        self.borrowed = {name: tensors.Borrowed(name, value) for name, value in (batch or {}).items()}
+        self.borrowed = {name: tensors.Borrowed(name, value).as_type(session._types.get(name)) for name, value in (batch or {}).items()}
         self.size = len(self.borrowed)
         self.array = (_abi.Feed * max(self.size, 1))(*(_abi.sized(_abi.Feed, field=name.encode(), tensor=ctypes.pointer(b.tensor))
                                                       for name, b in self.borrowed.items()))
@@ -80,7 +81,8 @@ class Session(Handle):
 
     run_dir: the folder of the run; None: a new one in run.out. files = False: the session writes none. resume: "never", "auto", "must" or
     None, as run.resume says. bar: a progress bar in a notebook or terminal. stop_after: a step behind which a run saves and raises Cancelled.
-    One thread uses it at a time, but for cancel(). Batches have the element types of the fields: labels are i32, `labels.int()` in PyTorch.
+    One thread uses it at a time, but for cancel(). Batches have the element types of the fields; i64 in host memory, as NumPy and PyTorch make
+    labels, is converted where a field is i32. A fork() of the process cannot use it: processes are started by "spawn".
     """
 
     _close = "plait_session_close"
@@ -92,6 +94,7 @@ class Session(Handle):
         described = plan.describe()
         self._alone = described["topology"]["ranks"] == 1
         self._outputs = {o["name"]: o for o in described["outputs"]}
+        self._types = {name: kind for e in described["entry_points"] for name, kind in zip(e["fields"], e["field_dtypes"])}
         self._bar = Bar(described["steps"]) if bar and in_notebook() else None
 
         # A cycle of references is not wanted: the callback reaches the session by this list alone.
@@ -368,6 +371,7 @@ class _Run:
         self.waits = self.goes_on = self.ended = self.stopping = False  # waits: in the callback
         self.asked = False  # the session to stop
         self.thread = threading.Thread(target=self._work, name="plait.train", daemon=True)
+        self.process = os.getpid()
 
     def _work(self):
         error = None
@@ -408,6 +412,7 @@ class _Run:
             if step is None:
                 break
             yield step
+            self.session.handle  # raises in a fork of this process, where nobody makes the next step
             with interrupts_behind(), self.lock:
                 self.goes_on = True
                 self.lock.notify_all()
@@ -423,6 +428,7 @@ class _Run:
         """Has the thread do it between two steps: its result, or what it raises. Ctrl-C meanwhile calls on_interrupt() and is raised behind it."""
         if threading.current_thread() is self.thread:
             return function()
+        self.session.handle  # as in steps()
         outcome = []
 
         def task():
@@ -448,8 +454,8 @@ class _Run:
 
     def stop(self):
         """After a break: the run saves and stops. Raises what kept it from that."""
-        if not self.thread.ident:
-            return  # it was never started
+        if not self.thread.ident or os.getpid() != self.process:
+            return  # it was never started, or is not in this fork
         with self.lock:
             if not self.waits and not self.ended:
                 self._ask()  # an evaluation may take long; what waits behind a step needs no more than its answer

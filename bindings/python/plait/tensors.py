@@ -213,6 +213,16 @@ class Tensor:
         ctypes.memmove(made.address, self.address, self.nbytes)
         return made
 
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, _):
+        return self.copy()
+
+    def __reduce__(self):
+        self._on_host()
+        return _of_bytes, (self.dtype, self.shape, ctypes.string_at(self.address, self.nbytes))
+
     def narrowed(self):
         """The numbers of an i64 as i32, in memory of their own. Errors: OverflowError with the first number that i32 does not have."""
         made = Tensor("i32", self.shape)
@@ -237,20 +247,13 @@ class Tensor:
             raise TypeError("[python] parts of a tensor need NumPy, which is not installed; tolist() and buffer() need nothing") from None
         return numpy.asarray(self)[index]
 
+    def __iter__(self):
+        return iter(self[...])  # of a bf16 one copy, not one for each row
+
     def __setitem__(self, index, value):
         if self._kind.typestr is None:
             raise TypeError(f"[python] NumPy has no {self.dtype}, so parts of it cannot be written; buffer() has its bits, torch.from_dlpack() its numbers")
         self[...][index] = value
-
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, _):
-        return self.copy()
-
-    def __reduce__(self):
-        self._on_host()
-        return _of_bytes, (self.dtype, self.shape, ctypes.string_at(self.address, self.nbytes))
 
     def __array__(self, dtype=None, copy=None):
         """For numpy.asarray() of bf16, which NumPy does not know: a copy as f32, read-only unless a copy is asked for: a write would change no tensor."""
