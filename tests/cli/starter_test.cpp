@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/new/starter.hpp"
@@ -57,6 +59,16 @@ TEST_CASE("columns of a CSV file, for the questions") {
   found = csv_columns(path, "size");
   CHECK(found.numbers);
   CHECK_FALSE(found.labels);
+  CHECK(found.rows == 3);
+  CHECK(found.texts == std::vector<bool>{false, true, false});
+  CHECK(found.mean == doctest::Approx(1.5));
+  CHECK(found.std == doctest::Approx(std::sqrt(2.0 / 3)));
+  std::ofstream(path) << "a;b\n1,5;NA\n2,5;7\n";
+  found = csv_columns(path, "a");
+  CHECK(found.decimal_comma);
+  CHECK(found.numbers);
+  CHECK(found.mean == doctest::Approx(2));
+  CHECK(found.gaps == std::vector<bool>{false, true});
   CHECK_THROWS_AS(csv_columns(folder + "/no.csv", ""), CliError);
   std::filesystem::remove_all(folder);
 }

@@ -49,16 +49,19 @@ std::string lower(std::string text) {
   return text;
 }
 
+bool is_image(const fs::path& path) {
+  const std::string name = lower(path.filename().string());
+  return name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg");
+}
+
 // Whether one of the first files in the folder is an image by its name.
 bool has_images(const fs::path& folder) {
   constexpr int kMost = 1000;
   std::error_code ignored;
   int n = 0;
   for (fs::directory_iterator at(folder, ignored), end; at != end && n < kMost;
-       at.increment(ignored), ++n) {
-    const std::string name = lower(at->path().filename().string());
-    if (name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg")) return true;
-  }
+       at.increment(ignored), ++n)
+    if (is_image(at->path())) return true;
   return false;
 }
 // Whether it is a folder of folders of images, and none of an experiment.
@@ -88,6 +91,33 @@ std::optional<Chosen> chosen_for(const std::string& path) {
 }
 
 }  // namespace
+
+ClassFolders class_folders(const std::string& path) {
+  constexpr int64_t kMost = 100000;
+  ClassFolders found;
+  std::error_code ignored;
+  for (fs::directory_iterator at(path, ignored), end; at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with('.') || !at->is_directory(ignored)) continue;
+    found.names.push_back(name);
+    for (fs::recursive_directory_iterator in(at->path(), ignored), last;
+         in != last && found.images < kMost; in.increment(ignored))
+      found.images += is_image(in->path()) ? 1 : 0;
+  }
+  if (found.images == 0) found.names.clear();
+  std::sort(found.names.begin(), found.names.end());
+  return found;
+}
+
+LooseImages loose_images(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return LooseImages::kNone;
+  if (!fs::is_directory(path, ignored))
+    return is_image(path) ? LooseImages::kOne : LooseImages::kNone;
+  if (fs::exists(fs::path(path) / "experiment.toml", ignored)) return LooseImages::kNone;
+  if (has_images(path)) return LooseImages::kFolder;
+  return fs::is_empty(path, ignored) && !ignored ? LooseImages::kEmpty : LooseImages::kNone;
+}
 
 std::optional<std::string> dataset_of_file(const std::string& path,
                                            const std::vector<std::string>& options) {

@@ -1,6 +1,7 @@
 // Files of samples that `plait data show` takes without an experiment.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,5 +13,18 @@ namespace plait::cli {
 // Errors: CliError for an option without "=".
 std::optional<std::string> dataset_of_file(const std::string& path,
                                            const std::vector<std::string>& options);
+
+// A folder as the dataset images reads it: its folders are classes.
+struct ClassFolders {
+  std::vector<std::string> names;  // sorted; empty if none of them has an image by its name
+  int64_t images = 0;              // in them; of many some
+};
+ClassFolders class_folders(const std::string& path);
+
+// Images that are not in folders of their classes.
+enum class LooseImages { kNone, kOne, kFolder, kEmpty };
+// kOne: the path is an image by its name; kFolder: a folder that holds some; kEmpty: one without
+// anything.
+LooseImages loose_images(const std::string& path);
 
 }  // namespace plait::cli

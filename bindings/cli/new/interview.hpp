@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -27,7 +28,12 @@ class Interview {
   // The number of an answer, from 0.
   size_t choose(const std::string& question, const std::vector<std::string>& all, size_t usual);
   int64_t ask_number(const std::string& question, int64_t usual, int64_t least, int64_t most);
-  std::string ask_file(const std::string& question, const std::string& usual);
+  // Asks until a path exists and is a file, or a folder.
+  std::string ask_file(const std::string& question, const std::string& usual, bool folder = false);
+  // Asks until no reason speaks against the answer.
+  std::string ask_until(const std::string& question, const std::string& usual,
+                        const std::function<std::string(const std::string&)>& reason);
+  std::string ask_evaluation(const Answers& a);
   void images(Answers& a);
   void columns(Answers& a);
 

@@ -12,13 +12,33 @@ namespace plait::cli {
 
 enum class Task { kTry, kImages, kClasses, kNumbers, kText, kFineTune };
 
+// What a CSV file holds, as far as questions need it.
+struct CsvColumns {
+  std::vector<std::string> names;
+  std::vector<bool> texts;     // of each column: whether a cell is neither a number nor missing
+  std::vector<bool> gaps;      // of each column: whether a cell is missing
+  bool decimal_comma = false;  // numbers are written as 1,5
+  int64_t rows = 0;            // lines behind the first; of a large file some
+  // Of the last column, or the one that was asked for: whether every cell is a whole number >= 0,
+  // whether every cell is a number, how many different texts there are, and of its numbers mean and
+  // deviation.
+  bool labels = false, numbers = false;
+  int64_t different = 0, largest = 0;
+  double mean = 0, std = 0;
+};
+
 struct Answers {
   Task task = Task::kTry;
-  // Of the training data: IDX images, a CSV file, a text. For kFineTune conversations, JSON Lines.
+  // Of the training data: IDX images or a folder of folders of images, a CSV file, a text. For
+  // kFineTune conversations, JSON Lines.
   std::string data, labels;
-  std::string eval_data, eval_labels;  // "": no evaluation; kText uses a part of the text
-  std::string target;                  // the column of a CSV file
-  std::string target_type;             // "i32", "class", "f32"
+  // "": a part of the training data, and none for IDX images.
+  std::string eval_data, eval_labels;
+  bool image_folders = false;  // the images are PNG and JPEG files, in a folder for each class
+  std::string target;          // the column of a CSV file
+  std::string target_type;     // "i32", "class", "f32"
+  CsvColumns csv;              // of the training data, with facts of the target
+  int64_t samples = 0;         // of the training data; 0: not known
   int64_t classes = 10;
   int size = 0;  // 0 small, 1 medium, 2 large
   int64_t ranks = 1;
@@ -29,14 +49,6 @@ struct Answers {
 Template starter(const Answers& answers, const std::filesystem::path& folder,
                  const std::string& name);
 
-// What a CSV file holds, as far as questions need it.
-struct CsvColumns {
-  std::vector<std::string> names;
-  // Of the last column, or the one that was asked for: whether every cell is a whole number >= 0,
-  // whether every cell is a number, and how many different texts there are.
-  bool labels = false, numbers = false;
-  int64_t different = 0, largest = 0;
-};
 // `column`: "" for the last one. Errors: CliError for a file that cannot be read.
 CsvColumns csv_columns(const std::string& path, const std::string& column);
 
