@@ -175,7 +175,7 @@ class Predict(RankCase):
                               (["--output", "outptu"], "no output 'outptu'; did you mean 'output'?"),
                               (["--format", "npz"], "npz cannot be written to '-'"),
                               (["--to", "none/p.csv"], "cannot write 'none/p.csv'"),
-                              (["--dataset", "tset"], "no dataset 'tset'"),
+                              (["--dataset", "tset"], "there is no [data.tset]", "there are: "),
                               (["topology.data=2"], "2 replicas", "--one-rank"),
                               (["topology.data=2", "--to", "/dev/null", "--format", "csv"],
                                "/dev/null has no place", "--one-rank"),

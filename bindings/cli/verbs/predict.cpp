@@ -13,6 +13,7 @@
 #include "bindings/cli/checkpoint_argument.hpp"
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/stop_request.hpp"
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/launch/checkpoint_command.hpp"
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/predictions/chosen_values.hpp"
@@ -79,15 +80,31 @@ class Prediction {
   int64_t done_ = 0;      // samples that rank 0 has in its file
 };
 
+// values: of the experiment.
+void check_dataset(const Json& values, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : values.items())
+    if (key.starts_with("data.") && key.ends_with(".type") &&
+        std::count(key.begin(), key.end(), '.') == 2)
+      names.push_back(key.substr(5, key.size() - 10));
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  const std::string near = nearest(name, names);
+  throw CliError(kUsage, "[predict] there is no [data." + name + "]" +
+                             (near.empty() ? "" : " (did you mean '" + near + "'?)") +
+                             "; there are: " + joined(names, ", ") +
+                             "; add it, or name another one (plait predict --dataset NAME)");
+}
+
 int Prediction::run() {
   checkpoint_ = checkpoint_argument(arguments_.file, arguments_.checkpoint, "predict");
   format_ = prediction_format(arguments_.to, arguments_.format);
   RankedCommand command;
   command.inspect = [&](const Experiment& experiment) {
     experiment_ = &experiment;
+    const Json values = Json::parse(experiment.describe());
+    check_dataset(values, arguments_.dataset);
     check_replaced(context_, "predict", arguments_.to);
     if (arguments_.one_rank) return;
-    const Json values = Json::parse(experiment.describe());
     check_place(values.at("topology.data").at("value").get<int64_t>());
   };
   command.work = [&](const Plan& plan, const RankInfo&) { return work(plan); };
