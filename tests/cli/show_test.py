@@ -249,6 +249,25 @@ type = "sgd"
         self.fails(2, ["check", "t.toml"], "field 'label': class 1 is 'elk' in parts[1] (images) (of 2) and 'dog' in parts[0] (of 2)",
                    "give folders of images the same folders of classes")
 
+    def test_images_without_folders_of_classes(self):
+        (self.folder / "photos").mkdir()
+        (self.folder / "photos/1.PNG").write_bytes(b"")
+        (self.folder / "empty").mkdir()
+        expected = "expected a folder with one folder of images (PNG, JPEG) for each class"
+        for name, says in (("photos", "holds images, but no folder for each class"), ("photos/1.PNG", "is one image"),
+                           ("empty", "is an empty folder")):
+            self.fails(2, ["data", "show", name], f"'{name}' {says}, {expected}")
+        self.fails(2, ["data", "show", "none.png"], "there is no such file or folder: 'none.png'")
+
+    def test_decimal_commas(self):
+        self.write("own.csv", "a;b\n1,5;2\n-2,5;3\n")
+        self.assertIn("'-2,5' may be numbers: --option decimal=,", self.show("own.csv").err)
+        with_option = self.show("own.csv", "--option", "decimal=,")
+        self.assertIn("csv, input f32 [2]", with_option.out)
+        self.assertNotIn("may be numbers", with_option.err)
+        self.write("words.csv", "a;b\n1,5;2\nten;3\n")
+        self.assertNotIn("may be numbers", self.show("words.csv").err)
+
     def test_colours(self):
         values = bytes([255, 0, 0] * 16 + [0, 0, 255] * 16)  # two rows of each colour, 8 wide; as channels, rows, columns:
         planes = b"".join(values[c::3] for c in range(3))

@@ -131,8 +131,13 @@ class Tokenize(Case):
                 self.fails(2, ["data", "tokenize", file, *words, "--out", "o"], *says)
         self.fails(1, ["data", "tokenize", "a.txt", *chars, "--out", "o"], "a.txt: ", "the character 'c' at byte 2 is none of the 2 tokens")
         self.fails(3, ["data", "tokenize", "cut.txt.gz", *byte, "--out", "o"], "'cut.txt.gz' cannot be read to its end")
-        self.fails(3, ["data", "tokenize", "a.txt", *byte, "--out", "none/o"], "cannot write 'none/o.bin.part'", "No such file")
+        self.fails(3, ["data", "tokenize", "a.txt", *byte, "--out", "a.txt/o"], "cannot make the folder 'a.txt' of --out")
         self.assertEqual(sorted(p.name for p in self.folder.iterdir() if p.name.startswith("o.")), [])
+
+    def test_the_folder_is_made(self):
+        self.write("a.txt", "abc")
+        self.expect(0, "data", "tokenize", "a.txt", "--tokenizer", "bytes", "--out", "new/in/o")
+        self.assertTrue((self.folder / "new/in/o.bin").is_file())
 
     def test_files_that_exist(self):
         self.write("a.txt", "abc")

@@ -86,11 +86,53 @@ class Show {
                                  "NAME.tsv.gz, NAME-ubyte.gz, NAME.jsonl.gz or NAME.txt.gz, or "
                                  "--tokenizer for texts");
     else
-      experiment();
+      experiment_or_images();
     return kOk;
   }
 
  private:
+  // Images that the dataset would not find are told apart from experiments.
+  void experiment_or_images() {
+    const std::string& given = arguments_.file.given;
+    constexpr char kExpected[] =
+        "expected a folder with one folder of images (PNG, JPEG) for each class";
+    const LooseImages found = loose_images(given);
+    if (found == LooseImages::kOne)
+      throw CliError(kUsage, "[data] '" + given + "' is one image, " + kExpected);
+    if (found == LooseImages::kFolder)
+      throw CliError(kUsage, "[data] '" + given + "' holds images, but no folder for each class, " +
+                                 kExpected +
+                                 "; name the folder above it, or move the images into such ones");
+    if (found == LooseImages::kEmpty)
+      throw CliError(kUsage, "[data] '" + given + "' is an empty folder, " + kExpected +
+                                 ", or one with an experiment.toml");
+    experiment();
+  }
+
+  // Texts as "1,5" may be numbers.
+  void hint_at_decimal_commas(const Json& fields) {
+    for (const Json& field : fields) {
+      if (!field.contains("classes")) continue;
+      for (const Json& texts : field.at("classes")) {
+        if (texts.empty() || !std::all_of(texts.begin(), texts.end(), has_decimal_comma)) continue;
+        return context_.terminal.note(
+            "[data] texts such as '" + texts.front().get<std::string>() +
+            "' may be numbers: --option decimal=, reads them as such, decimal = \",\" in an "
+            "experiment");
+      }
+    }
+  }
+  // "-1,5".
+  static bool has_decimal_comma(const Json& value) {
+    std::string text = value.get<std::string>();
+    const size_t comma = text.find(',');
+    if (comma == std::string::npos || text.find('.') != std::string::npos) return false;
+    text[comma] = '.';
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size();
+  }
+
   // The first tokenizer that is known: --tokenizer, else the one described.
   void use_tokenizer(const std::string& described) {
     if (!arguments_.tokenizer.empty())
@@ -307,6 +349,7 @@ class Show {
     context_.terminal.line(head);
     context_.terminal.record(facts);
     const Json& fields = facts.at("fields");
+    if (facts.at("type") == "csv") hint_at_decimal_commas(fields);
     if (std::none_of(fields.begin(), fields.end(), is_tokens)) statistics(dataset, fields, n);
     const auto [from, to] = range(n, "sample");
     for (uint64_t i = from; i < to; ++i) sample(dataset, facts.at("fields"), i);
