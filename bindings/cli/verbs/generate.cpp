@@ -188,7 +188,8 @@ void add_generate(CLI::App& app, Context& context) {
       "soft_prompt and prefix",
       "N")
       ->check(CLI::Range(0, 1 << 30));
-  option("--max-tokens", a->max_tokens, "tokens after the prompt at most", "N");
+  option("--max-tokens", a->max_tokens,
+         "tokens after the prompt at most; 0: up to the length of a sequence", "N");
   option("--temperature", a->temperature, "0: the most likely token each time", "T");
   option("--top-k", a->top_k, "draw among so many most likely tokens", "N");
   option("--top-p", a->top_p, "draw among the most likely tokens that sum up to P", "P");
