@@ -288,7 +288,7 @@ class Window(Files):
             self.made(f"runs/r{i}", [4, 3, 2, 1])
         self.open(env={"NO_COLOR": ""})
         lines = self.until_text("r0")
-        self.assertTrue(lines[-1].startswith("↑↓ run"))
+        self.assertTrue(lines[-1].startswith("q quit  ↑↓ run"))
         self.assertEqual(sum("━" in line for line in lines[2:10]), 6)
         self.assertIn("\x1b[36m━", self.text)
         self.press("\x1b[B\x1b[B")
@@ -335,6 +335,7 @@ class Window(Files):
         lines = self.until(lambda lines: len(lines) == 24)
         self.assertEqual(lines[1].split(), ["run", "state", "step", "mean_loss"])
         self.assertRegex(lines[2], r"^  ━ …\S*-abc123  interr…  4/4000 +1$")
+        self.assertRegex(lines[-1], "^q quit  ")
 
     def test_a_limit(self):
         for i in range(6):

@@ -54,13 +54,17 @@ class Runs(Case):
                 self.assertIn(head, lines[0].split())
         self.fails(2, ["runs", "--sort", "los"], "no run has a value 'los' (did you mean 'loss'?)")
 
-    def test_a_path_is_never_cut(self):
+    def test_a_path_is_whole_unless_it_would_be_alone(self):
         path = "runs/of-a-long-name-20261127-144650-dafeca/with-a-part-behind-it"
         self.run_of(path)
-        for columns in (30, 80):
-            lines = self.on_terminal("runs", columns=columns, env={"LC_ALL": "C.UTF-8"}).splitlines()
-            self.assertEqual(lines[1].split()[0], path)
+        lines = self.on_terminal("runs", columns=80, env={"LC_ALL": "C.UTF-8"}).splitlines()
+        self.assertEqual(lines[1].split()[0], path)
         self.assertEqual(lines[0].split(), ["run", "state"])
+        for columns in (30, 40):
+            lines = self.on_terminal("runs", columns=columns, env={"LC_ALL": "C.UTF-8"}).splitlines()
+            self.assertEqual(lines[0].split()[:2], ["run", "state"])
+            self.assertRegex(lines[1], "^….*-behind-it  done")
+            self.assertLessEqual(max(map(len, lines)), columns)
 
     def test_a_figure_has_one_name(self):
         self.run_of("r", "run.log_every=20", "metrics[0].train=true")

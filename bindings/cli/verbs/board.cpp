@@ -109,8 +109,9 @@ class Scans {
 };
 
 std::string keys_text(bool utf8, size_t runs, size_t rows) {
-  std::string text =
-      std::string(utf8 ? "↑↓" : "arrows") + " run  space curve  m value  l logarithmic  q quit";
+  std::string text = std::string("q quit  ") +
+                     (utf8 ? "↑↓" : "arrows") +  // q first: a narrow terminal cuts the end
+                     " run  space curve  m value  l logarithmic";
   return rows < runs ? text + strf("  (%zu of %zu runs)", rows, runs) : text;
 }
 

@@ -79,7 +79,14 @@ void show(Terminal& t, const std::vector<RunRecord>& runs, const std::vector<std
     for (size_t i = 0; i < row.size(); ++i) columns[i].cells.push_back(std::move(row[i]));
   }
   const bool any = t.columns() == 0;  // no terminal: names are written as they are
-  fit_columns(columns, any ? kUnlimited : t.columns(), any || t.utf8(), Names::kWhole);
+  const int room = any ? kUnlimited : t.columns();
+  std::vector<FittedColumn> cut = columns;
+  fit_columns(columns, room, any || t.utf8(), Names::kWhole);
+  // Whole names can be copied, but alone they tell too little.
+  if (columns.size() == 1) {
+    fit_columns(cut, room, any || t.utf8());
+    columns = std::move(cut);
+  }
   t.raw(text_of(columns, any || t.utf8()));
 }
 
