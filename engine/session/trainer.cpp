@@ -176,6 +176,7 @@ bool Trainer::evaluate(const StepResult& r) {
   const bool best = is_best(e);
   report(r, e, best);
   const bool stops = stops_early(r, e);
+  if (r.finished || stops) show_progress(r, watch_.seconds());  // the last line has this evaluation
   if (best) save_best(r, e);
   return stops;
 }

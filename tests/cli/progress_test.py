@@ -1,6 +1,7 @@
 """What commands tell on a terminal while they take long: a line that is redrawn, and erased at the end."""
 
 import fcntl
+import json
 import os
 import struct
 import subprocess
@@ -50,6 +51,14 @@ class Progress(Case):
         """The launcher reads and plans before it starts them."""
         said = self.on_stderr("run", "-", "run.steps=1", "topology.data=2", text=TINY, after=3)
         self.assertIn(ERASE + "reading and planning  0:01", said)
+
+    def test_the_last_bar(self):
+        """It has the evaluation of the last step, which comes behind that step."""
+        said = self.on_stderr("run", "t.toml", "--run-dir", "r", "evaluate.every=15", "run.steps=30")
+        lines = [json.loads(line) for line in (self.folder / "r/metrics.ndjson").read_text().splitlines()]
+        last = [line["loss"] for line in lines if line.get("event") == "evaluate"][-1]
+        bar = next(part for part in reversed(said.split(ERASE)) if "30/30" in part)
+        self.assertRegex(bar, rf"eval +{last:.4g}\b")
 
     def test_evaluation(self):
         """Sample by sample, of so many that it takes more than a second here: only then there is a line."""
