@@ -1,7 +1,8 @@
 // A token drawn from a row of logits, on the host: the one algorithm of the sampler and of host
-// kernels. The steps have the order of the transformers library: top_k, temperature, top_p
-// (Holtzman et al. 2020), min_p, and a draw from what stays. No step sorts: a bound that top_k or
-// top_p leaves is found digit by digit, in three histograms. draw_weight.hpp has the arithmetic.
+// kernels. The steps have the order of the transformers library: temperature, top_k, which compares
+// logits as they are given, top_p (Holtzman et al. 2020), min_p, and a draw from what stays. No
+// step sorts: a bound that top_k or top_p leaves is found digit by digit, in three histograms.
+// draw_weight.hpp has the arithmetic.
 //   V vocabulary
 #pragma once
 
@@ -60,8 +61,9 @@ inline uint64_t random_bits(const int32_t* numbers) {
 }
 
 struct Drawn {
-  int32_t id = kNotDrawn;     // or why there is none
-  float log_probability = 0;  // by the model: of all V, without temperature; NaN: not wanted
+  int32_t id = kNotDrawn;  // or why there is none
+  float log_probability =
+      0;  // by the model: of all V, without temperature; NaN: not wanted, or there is none
 };
 
 struct Greatest {
@@ -301,7 +303,7 @@ class TokenDraw {
       sum = std::accumulate(b.weight, b.weight + b.n, sum);
     }
     const double log_sum = std::log(static_cast<double>(sum) * 0x1p-40);
-    return static_cast<float>(static_cast<double>(x_[id] - all.value) - log_sum);
+    return static_cast<float>(static_cast<double>(x_[id]) - all.value - log_sum);
   }
 
   const float* x_;

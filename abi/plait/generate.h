@@ -94,7 +94,7 @@ typedef struct plait_token {
                      * Bytes of an incomplete character, and what may begin a stop text, come later, at the
                      * latest with the last report of the sequence */
   uint64_t size;
-  double log_probability;  /* of `id`, by the model: without temperature and penalty; NaN: not asked for */
+  double log_probability;  /* of `id`, by the model, as near as f32: without temperature and penalty; NaN: not asked for */
   const int32_t *best_ids; /* (n_best) most likely tokens, the likeliest first */
   const double *best_log_probabilities;
   uint64_t n_best;

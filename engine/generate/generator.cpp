@@ -264,7 +264,7 @@ void Generator::draw(const Sequence& s, size_t i, Token& token) {
   best_.clear();
   if (runner_.draws(tokens_[i])) {
     const kit::Drawn drawn = runner_.drawn(i);
-    check_drawn(drawn.id);
+    check_drawn(drawn.id, static_cast<int64_t>(n_ids_));
     token.id = drawn.id;
     if (s.prompt.log_probabilities) token.log_probability = drawn.log_probability;
     return;

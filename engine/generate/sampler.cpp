@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 
 namespace plait::generate {
 namespace {
@@ -34,10 +35,17 @@ kit::DrawSettings settings_of(const Sampling& s, const Draw& draw, int64_t ids) 
   return to;
 }
 
-void check_drawn(int32_t id) {
+void check_drawn(int32_t id, int64_t ids) {
   if (id == kit::kLogitNan) fail(PLAIT_ERR_NUMERIC, "[generate] a logit is NaN");
   if (id == kit::kLogitsImpossible) fail(PLAIT_ERR_NUMERIC, "[generate] all logits are -infinity");
   if (id == kit::kLogitInfinite) fail(PLAIT_ERR_NUMERIC, "[generate] a logit is infinite");
+  if (id < 0 || id >= ids)
+    fail(
+        PLAIT_ERR_PLUGIN,
+        strf(
+            "[generate] a kernel of the op draw_tokens gave the id %d, expected 0 to %ld; tell the "
+            "author of the device's plugin",
+            id, static_cast<long>(ids - 1)));
 }
 
 Sampler::Sampler(int64_t vocabulary)
@@ -88,7 +96,7 @@ int32_t Sampler::draw(std::span<const float> logits, const Sampling& s,
   const std::span<const float> from = take(logits, s, seen, banned);
   const Row row(settings_of(s, draw, static_cast<int64_t>(from.size())));
   const int32_t id = RowDraw(from, scratch_.data()).draw(row.settings, row.numbers).id;
-  check_drawn(id);
+  check_drawn(id, static_cast<int64_t>(logits.size()));
   return id;
 }
 

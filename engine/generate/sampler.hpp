@@ -33,8 +33,9 @@ struct ScoredToken {
 // What draws the same token on a device, of ids [0, ids). The repetition penalty is the sampler's
 // alone.
 kit::DrawSettings settings_of(const Sampling& sampling, const Draw& draw, int64_t ids);
-// Throws PLAIT_ERR_NUMERIC where an id that was drawn is none, because of the logits.
-void check_drawn(int32_t id);
+// Throws PLAIT_ERR_NUMERIC for kLogitNan, kLogitsImpossible and kLogitInfinite, PLAIT_ERR_PLUGIN
+// for any other number outside of [0, ids).
+void check_drawn(int32_t id, int64_t ids);
 
 // Owner thread only. Allocates when it is made only.
 class Sampler {

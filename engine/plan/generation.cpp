@@ -202,12 +202,13 @@ void write_draw(PlanDraft& plan, program::Graph& to, program::ValueId logits) {
   in.numbers = take(kit::kDrawNumbers);
   in.bytes =
       in.numbers.offset - in.ids.offset + program::bytes_of(g.slots * kit::kDrawNumbers, PLAIT_I32);
-  const uint64_t ids = program::bytes_of(g.slots, PLAIT_I32);
-  g.drawn = plan.storage.allocate(plan.storage.add("drawn tokens", Category::kResults), 2 * ids);
+  const int32_t results = plan.storage.add("drawn tokens", Category::kResults);
+  g.drawn = plan.storage.allocate(results, program::bytes_of(g.slots, PLAIT_I32));
+  g.drawn_log_probabilities = plan.storage.allocate(results, program::bytes_of(g.slots, PLAIT_F32));
   const auto fed = operands(to, in.settings, in.numbers);
   const auto drawn = to.apply("draw_tokens", {logits, fed[0], fed[1]});
   to.bind(drawn[0], g.drawn);
-  to.bind(drawn[1], {g.drawn.segment, g.drawn.offset + ids});
+  to.bind(drawn[1], g.drawn_log_probabilities);
 }
 
 void check_ends(const PlanDraft& plan) {

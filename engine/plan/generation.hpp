@@ -55,7 +55,7 @@ struct Generation {
   BufferRef logits;  // (N, V) f32, of the last decode
   // The ids (N) i32 that decode has drawn, and behind them their log-probabilities (N) f32: see the
   // op draw_tokens. Unset where the device has no kernel for it: then the host draws.
-  BufferRef drawn;
+  BufferRef drawn, drawn_log_probabilities;
   bool draws() const { return drawn.segment >= 0; }
   std::vector<BufferRef> caches;    // in the order of the programs; each (N, S, heads, channels)
   std::vector<IndexRange> ids;      // what the layers that read token ids accept

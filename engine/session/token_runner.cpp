@@ -45,7 +45,7 @@ TokenRunner::TokenRunner(SessionContext& context, StepRunner& steps)
       chunk_(c_.executor, plan().prefill),
       tokens_(c_.executor, plan().decode),
       logits_(static_cast<size_t>(plan().slots * plan().vocabulary)),
-      drawn_(plan().draws() ? 2 * static_cast<size_t>(plan().slots) : 0) {}
+      drawn_(plan().draws() ? first_log_probability() + static_cast<size_t>(plan().slots) : 0) {}
 
 void TokenRunner::launch(const plan::EntryPoint& entry) {
   c_.refresh_low();
@@ -120,7 +120,7 @@ bool TokenRunner::on_any_rank(bool own) {
 }
 
 kit::Drawn TokenRunner::drawn(size_t i) const {
-  return {drawn_[i], std::bit_cast<float>(drawn_[drawn_.size() / 2 + i])};
+  return {drawn_[i], std::bit_cast<float>(drawn_[first_log_probability() + i])};
 }
 
 std::span<const float> TokenRunner::logits(size_t i) const {

@@ -79,6 +79,10 @@ class TokenRunner {
   void launch(const plan::EntryPoint& entry);
   // Copies what decode() has computed of these tokens to the host.
   void read(std::span<const Token> tokens);
+  // In drawn_.
+  size_t first_log_probability() const {
+    return (plan().drawn_log_probabilities.offset - plan().drawn.offset) / sizeof(int32_t);
+  }
   // Whether something is so on any rank.
   bool on_any_rank(bool own);
 
@@ -86,8 +90,8 @@ class TokenRunner {
   StepRunner& steps_;
   const plan::EntryPoint &prefill_, &decode_;
   Inputs chunk_, tokens_;
-  std::vector<float> logits_;                                // (N, V)
-  std::vector<int32_t> drawn_;                               // (2, N), as plan::Generation::drawn
+  std::vector<float> logits_;   // (N, V)
+  std::vector<int32_t> drawn_;  // as plan::Generation::drawn, with the gap behind the ids
   std::optional<SessionContext::ParameterVersion> version_;  // of the last take_unchanged()
 };
 

@@ -9,9 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <plait/plugin.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -263,18 +266,22 @@ PLAIT_PLUGIN("device-async", "0.1.0", "Apache-2.0", "A device that works by itse
                                            host_free,
                                            peak_flops,
                                            order};
-  static const std::vector<plait_kernel_item> kernels = [] {
-    std::vector<plait_kernel_item> all = inner_items();
-    if (const char* without =
-            std::getenv("ASYNC_DEVICE_WITHOUT"))  // an op that it has no kernel for
-      std::erase_if(all, [&](const auto& k) { return std::string_view(k.op) == without; });
-    for (plait_kernel_item& k : all) {
-      k.prepare = prepare;
-      k.run = run;
-      k.release = release;
-    }
-    return all;
-  }();
+  // Without the op that this variable names, at each registration: the plugin may stay loaded.
+  const char* const without = std::getenv("ASYNC_DEVICE_WITHOUT");
+  static std::map<std::string, std::vector<plait_kernel_item>, std::less<>> lists;
+  std::vector<plait_kernel_item>& kernels = lists[without ? without : ""];
+  if (kernels.empty())
+    kernels = [&] {
+      std::vector<plait_kernel_item> all = inner_items();
+      std::erase_if(all,
+                    [&](const auto& k) { return without && std::string_view(k.op) == without; });
+      for (plait_kernel_item& k : all) {
+        k.prepare = prepare;
+        k.run = run;
+        k.release = release;
+      }
+      return all;
+    }();
   static const auto comm =
       plait::comm<Group>("async", "memory of the device async", PLAIT_COMM_REACH_PROCESS, "async");
   host.add(device);

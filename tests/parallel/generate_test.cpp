@@ -221,6 +221,7 @@ layers = [
     job_spec.plugins.push_back(ASYNC_DEVICE);
     const Outcome expected = ids(nullptr), got = ids("draw_tokens");
     CHECK(expected.losses.size() >= 20);
+    CHECK(got.norms != expected.norms);  // log-probabilities in f64: the host did draw
     check_same_text(got, expected);
   }
 

@@ -18,7 +18,7 @@ std::span<const OpDef> draw_tokens_ops() {
   static const OpDef kOps[] = {
       {.name = "draw_tokens",
        .help =
-           "an id for each row of logits, drawn with the probabilities that top_k, temperature, "
+           "an id for each row of logits, drawn with the probabilities that temperature, top_k, "
            "top_p and min_p leave, in this order, and the log-probability of the id without "
            "them; kit/draw_weight.hpp has the meaning of settings and numbers, and the "
            "arithmetic, which gives every device the same ids; below 0: why there is none",

@@ -259,7 +259,7 @@ __device__ float log_probability(const float* x, int n, Greatest all, int id) {
              [&](int, float v) { sum += kit::weight_of(kit::distance_of(v - all.value, scale)); });
   sum = over_block<Sum>(sum, uint64_t{0});
   const double log_sum = log(static_cast<double>(sum) * 0x1p-40);
-  return static_cast<float>(static_cast<double>(x[id] - all.value) - log_sum);
+  return static_cast<float>(static_cast<double>(x[id]) - all.value - log_sum);
 }
 
 __device__ int32_t fault_of(Greatest g) {
