@@ -93,7 +93,7 @@ class Plan(Case):
         def wide(units):
             return f"model.layers[0].out={units}"
         of_a_unit = self.plan(wide(1_000_000))["memory"]["total"] / 1e6
-        most = int(0.7 * installed / of_a_unit)
+        most = int(0.85 * installed / of_a_unit)
         def said(*words):
             text = self.expect(0, "plan", "t.toml", *words).out
             return next(line for line in text.splitlines() if line.startswith("memory of"))
