@@ -127,7 +127,9 @@ bool is_of_unfinished(FileSystem& files, const std::string& path, const std::str
       return files.list(inside).empty() ||
              (folder == kCheckpoints && holds_checkpoints(files, inside));
     }
-  if (name == RunLock::kName) return locked || files.info(join_path(path, name)).size == 0;
+  // In this order: a lock that is being made is empty before it is one.
+  if (name == RunLock::kName)
+    return locked || files.info(join_path(path, name)).size == 0 || RunLock::is_in(files, path);
   const std::string whole = name.substr(0, name.find(kHalf));
   for (const char* file : {"overrides.txt", "env.json", "run.toml"})
     if (whole == file) return locked;
@@ -192,8 +194,10 @@ void RunDir::prepare(FileSystem& files, const std::string& path) {
   if (files.exists(path) && !files.is_folder(path))
     fail_invalid("[run] " + path + " is not a folder; name another one for the run's files");
   make_place(files, path);
+  const std::vector<std::string> names = files.list(path);
+  // Behind the list: a run that starts at the same moment writes its lock before its other files.
   const bool locked = RunLock::is_in(files, path);
-  for (const std::string& name : files.list(path))
+  for (const std::string& name : names)
     if (!is_of_unfinished(files, path, name, locked))
       fail(PLAIT_ERR_STATE, "[run] " + path +
                                 " is neither empty nor a run directory (it has no run.toml, but '" +
