@@ -10,8 +10,8 @@ namespace plait::kit {
 
 inline constexpr size_t kMostJsonLevels = 100;
 
-// The offset of the first bracket that is deeper than kMostJsonLevels; npos: there is none. Of a text
-// that is no JSON it says something about its brackets.
+// The offset of the first bracket that is deeper than kMostJsonLevels; npos: there is none. Of a
+// text that is no JSON it says something about its brackets.
 size_t too_deep_in_json(std::string_view text);
 
 }  // namespace plait::kit

@@ -8,9 +8,9 @@
 
 namespace plait::kit {
 
-// As one word of bash, on one line: control characters, and bytes that are not UTF-8, become \ooo in
-// $'...'. The command line has the same for itself (shell_quoted), as a host knows no kit; a test
-// compares the two.
+// As one word of bash, on one line: control characters, and bytes that are not UTF-8, become \ooo
+// in $'...'. The command line has the same for itself (shell_quoted), as a host knows no kit; a
+// test compares the two.
 inline std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";

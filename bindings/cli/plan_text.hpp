@@ -17,7 +17,7 @@ void show_types(Terminal& t, const Json& plan);
 // "shared memory of 12 MiB with all 2 ranks on one machine (shm); of this one 20 GiB are free", of
 // each backend through which ranks share any.
 std::vector<std::string> shared_memory_lines(const Json& plan);
-// "2 ranks need 36 GiB, and this machine has 23.5 GiB", of ranks as this plan's; "" if it has enough.
+// "2 ranks need 36 GiB, and this machine has 23.5 GiB", of ranks as this plan's; "": it has enough.
 // Memory that a device has beside that of the host does not count.
 std::string memory_of_ranks(const Json& plan, int64_t ranks);
 // Whether the calls of all ranks match, and which need most memory.

@@ -1,5 +1,5 @@
-// Files that a command would replace: --yes allows it. A folder is never replaced, unless it is empty:
-// nothing tells whether a run, a model or files of somebody else in it are needed.
+// Files that a command would replace: --yes allows it. A folder is never replaced, unless it is
+// empty: nothing tells whether a run, a model or files of somebody else in it are needed.
 #pragma once
 
 #include <string>

@@ -28,8 +28,8 @@ std::unique_ptr<CallMark> CallMark::like_own() {
 }
 
 CallWatch::~CallWatch() {
-  // A fork has no threads but the one that forked: nobody ends the wait of this one there, for which
-  // the destructor of its condition would wait.
+  // A fork has no threads but the one that forked: nobody ends the wait of this one there, for
+  // which the destructor of its condition would wait.
   if (process_ != 0 && process_ != getpid()) {
     static_cast<void>(own_.release());
     return;

@@ -22,9 +22,9 @@ namespace {
 using posix::Descriptor;
 using posix::fail_path;
 
-// Makes a file or folder durable. Where the server of a file system can be interrupted (NFS, FUSE) a
-// signal may end the wait: nothing has failed then and nothing is forgotten, so it is made again. Any
-// other error is final: the system may have dropped what it could not write.
+// Makes a file or folder durable. Where the server of a file system can be interrupted (NFS, FUSE)
+// a signal may end the wait: nothing has failed then and nothing is forgotten, so it is made again.
+// Any other error is final: the system may have dropped what it could not write.
 void sync_fd(int fd, const char* what, const std::string& path) {
   constexpr int kTries = 1000;
   for (int i = 1; ::fsync(fd) != 0; ++i)

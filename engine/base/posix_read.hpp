@@ -15,8 +15,8 @@ namespace plait::posix {
 // <what> '<path>': <reason>".
 [[noreturn]] void fail_path(const char* what, const std::string& path, int number);
 
-// Owns a file descriptor and closes it. It is never 0, 1 or 2: what a program whose standard streams
-// are closed prints would go to the file.
+// Owns a file descriptor and closes it. It is never 0, 1 or 2: what a program whose standard
+// streams are closed prints would go to the file.
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags, const char* what);

@@ -172,8 +172,8 @@ TensorRecord read_tensor(const JsonReader& at, Slices expected) {
   return t;
 }
 
-// What exists of a text of this size at a time. A record of a file or a tensor is dropped when it has
-// been read, so this bounds settings, and one tensor: as much of each as an engine writes.
+// What exists of a text of this size at a time. A record of a file or a tensor is dropped when it
+// has been read, so this bounds settings, and one tensor: as much of each as an engine writes.
 size_t max_values(size_t bytes) { return 32'768 + bytes / 48; }
 
 void check_version(const JsonReader& root, const std::string& where) {

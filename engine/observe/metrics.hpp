@@ -52,7 +52,7 @@ class NdjsonWriter {
  public:
   static constexpr int kSchema = 1;
 
-  // batch_ms > 0: lines of steps are collected for that long and written together, so that a process
+  // batch_ms > 0: lines of steps are collected that long and written together, so that a process
   // that is killed loses no more; a step that takes longer is written at once, and so is an event.
   // 0: one write per line.
   // If an earlier process left an incomplete last line, a newline is written first. log: is told of

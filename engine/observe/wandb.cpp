@@ -64,8 +64,8 @@ std::string json_of(const std::string& toml) {
   return json_quote(toml);
 }
 
-// HistoryItem or SummaryItem{nested_key = 2, value_json = 16}, ConfigItem{key = 1, value_json = 16}:
-// as field 1 of the record that holds them.
+// HistoryItem or SummaryItem{nested_key = 2, value_json = 16},
+// ConfigItem{key = 1, value_json = 16}: as field 1 of the record that holds them.
 void put_item(std::string& out, uint32_t key_number, std::string_view key, std::string_view json) {
   constexpr size_t kTagOf16 = 2;
   put_tag(out, 1, kBytes);

@@ -1,4 +1,4 @@
-// The offline file of Weights & Biases, which `wandb sync` uploads: a LevelDB log of protobuf records.
+// The offline file of Weights & Biases, for `wandb sync`: a LevelDB log of protobuf records.
 // Source: wandb/proto/wandb_internal.proto and wandb/sdk/internal/datastore.py of wandb 0.19, whose
 // files 0.31 still reads.
 #pragma once
@@ -28,8 +28,8 @@ struct WandbRun {
 std::string wandb_id(FileSystem& files, const std::string& run_dir);
 std::string new_wandb_id();
 
-// One file of one process; a process that continues the run writes another one with the same id. One
-// thread.
+// One file of one process; a process that continues the run writes another one with the same id.
+// One thread.
 class WandbWriter {
  public:
   // Creates `<run_dir>/wandb/offline-run-<YYYYMMDD_HHMMSS>-<id>/run-<id>.wandb`.

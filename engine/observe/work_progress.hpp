@@ -1,5 +1,5 @@
-// The progress of work beside the steps: nothing while it is short, then a line that is redrawn on a
-// terminal and erased at the end, or an occasional plain line elsewhere.
+// The progress of work beside the steps: nothing while it is short, then a line that is redrawn on
+// a terminal and erased at the end, or an occasional plain line elsewhere.
 #pragma once
 
 #include <cstdint>

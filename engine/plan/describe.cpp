@@ -232,7 +232,7 @@ void names(JsonWriter& w, const char* key, const std::vector<Metric>& metrics) {
 
 namespace {
 
-// Whether the device has memory beside that of the host, as one whose copies need memory of its own.
+// Whether the device has memory beside the host's, as one whose copies need memory of its own.
 bool has_own_memory(const Plan& plan) {
   const plait_device_item& d = plan.registry->device(plan.device);
   constexpr size_t kSize = offsetof(plait_device_item, host_alloc) + sizeof d.host_alloc;

@@ -39,8 +39,8 @@ const Normalization& find_or_add_normalization(PlanDraft& plan, const config::No
 // Adds a problem for each entry that does not fit the fields of its dataset.
 void check_normalize(const config::DatasetConfig& config, const Dataset& dataset,
                      config::Problems& problems);
-// Adds a problem for each dataset whose fields, as far as programs read them, cannot be normalised by
-// the numbers of [data.train]. After the models are traced.
+// Adds a problem for each dataset whose fields, as far as programs read them, cannot be normalised
+// by the numbers of [data.train]. After the models are traced.
 void check_automatic(const PlanDraft& plan, config::Problems& problems);
 
 }  // namespace plait::plan

@@ -33,8 +33,8 @@ class ParameterRule {
   const Parameter* parameter_of(program::ValueId v) const;
   // What the parameter becomes: of its dims.
   void write(const Parameter& p, program::ValueId v) { writes_.push_back({&p, v}); }
-  // Whether the pipeline ranks that hold what it writes are the same for all of it, and hold what it
-  // reads; and whether this one holds all.
+  // Whether the pipeline ranks that hold what it writes are the same for all of it, and hold what
+  // it reads; and whether this one holds all.
   bool is_together() const;
   bool is_held() const;
 

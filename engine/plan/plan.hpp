@@ -46,8 +46,8 @@ struct Model {
   std::string name;
   bool trained = false;
   BufferRef loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
-  // Of several different weights that its losses count, of which weight_sum is then the largest: see
-  // loss_weights.hpp. Else n_weights is 0.
+  // Of several different weights that its losses count, of which weight_sum is then the largest:
+  // see loss_weights.hpp. Else n_weights is 0.
   int64_t first_weight = 0, n_weights = 0;  // a range of Plan::loss_weights
   BufferRef loss, norm, finite;             // after the update program; finite is 1 or 0
   std::vector<GradientNorm> norms;          // `norm` is the one of all of them
@@ -169,8 +169,8 @@ struct Plan {
   // sums over all replicas.
   BufferRef step_sums;
   static constexpr int64_t kStepSums = 3;
-  // Behind them, of each rank: the seconds that it computed in the step before, or 0. 0: they are not
-  // told.
+  // Behind them, of each rank: the seconds that it computed in the step before, or 0. 0: they are
+  // not told.
   int64_t busy_ranks = 0;
   int64_t n_counts() const { return kStepSums + busy_ranks; }
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`

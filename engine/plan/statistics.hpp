@@ -1,5 +1,5 @@
-// Figures of tensors, for the observation of a run: what the plan knows of them. A program leaves the
-// sums and extremes of each (kit/ops/statistics.hpp), over all ranks, from which the session
+// Figures of tensors, for the observation of a run: what the plan knows of them. A program leaves
+// the sums and extremes of each (kit/ops/statistics.hpp), over all ranks, from which the session
 // computes what is asked for.
 #pragma once
 
@@ -30,9 +30,9 @@ struct Statistics {
   std::vector<size_t> figures;  // indices into statistics_figures()
   bool histogram = false;       // some of them need it
   std::vector<StatisticsTensor> tensors;
-  // f64: of each tensor n_sums() numbers, and kit::kStatisticsExtremes. scales, written by the host:
-  // what gradients of the step are multiplied by, of each model; then the same for those that are
-  // computed again.
+  // f64: of each tensor n_sums() numbers, and kit::kStatisticsExtremes. scales, written by the
+  // host: what gradients of the step are multiplied by, of each model; then the same for those that
+  // are computed again.
   FlatBuffer sums, extremes, scales;
   int64_t n_sums() const;
 };

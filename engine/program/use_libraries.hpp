@@ -1,5 +1,5 @@
-// Ops that a library of the device may compute in place of Plait's kernels: with other roundings, so
-// only where the experiment asks for it (precision.library_attention).
+// Ops that a library of the device may compute in place of Plait's kernels: with other roundings,
+// so only where the experiment asks for it (precision.library_attention).
 #pragma once
 
 #include "engine/program/passes.hpp"

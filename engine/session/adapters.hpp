@@ -43,8 +43,8 @@ class Adapters {
   // Before `call`, which changes what unmerge() would put back. Errors: PLAIT_ERR_STATE while a
   // merge is kept.
   void check_not_kept(const char* call) const;
-  // Before `call`, which saves, or loads parameters beside weights of the model: checkpoints of this
-  // run may leave out what a merge has changed. Errors: PLAIT_ERR_STATE where they do.
+  // Before `call`, which saves, or loads parameters beside weights of the model: checkpoints of
+  // this run may leave out what a merge has changed. Errors: PLAIT_ERR_STATE where they do.
   void check_base(const char* call) const;
   // Before `call`, which writes an adapter beside the weights that model.load names. Errors:
   // PLAIT_ERR_STATE where a merge has changed them, PLAIT_ERR_CONFIG where some are trained.

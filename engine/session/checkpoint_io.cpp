@@ -412,7 +412,7 @@ std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoin
   return loaded;
 }
 
-// Those that have other values than model.load gave them on any rank, and those that have its again.
+// Those with other values than model.load gave them on any rank, and those that have its again.
 void CheckpointIo::note_written(const std::vector<LoadedBlock>& blocks) {
   std::string same, other;  // names, of blocks of this rank
   for (const auto& [block, bytes, p] : blocks) {

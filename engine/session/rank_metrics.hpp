@@ -1,5 +1,5 @@
-// Metrics of one rank: where the time of its steps goes. What is the same on all ranks, as the loss,
-// is in the metrics of rank 0.
+// Metrics of one rank: where the time of its steps goes. What is the same on all ranks, as the
+// loss, is in the metrics of rank 0.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct StepTimes {
 // axis "data-1"; "": it writes none.
 std::string rank_metrics_name(const plan::Plan& plan);
 
-// metrics/NAME.ndjson in a run directory, and beside it a folder metrics/NAME for TensorBoard. Owner
-// thread only. Errors of writing are told in the log, and the run continues.
+// metrics/NAME.ndjson in a run directory, and beside it a folder metrics/NAME for TensorBoard.
+// Owner thread only. Errors of writing are told in the log, and the run continues.
 class RankMetrics {
  public:
   // Errors: PLAIT_ERR_IO when the files cannot be made.

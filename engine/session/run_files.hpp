@@ -45,8 +45,8 @@ class RunFiles {
   void flush();
   // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
-  // Also tells TensorBoard and Weights & Biases how the run ended. That the file cannot be written is
-  // a warning.
+  // Also tells TensorBoard and Weights & Biases how the run ended. That the file cannot be written
+  // is a warning.
   void status(const observe::RunStatus& s);
   // The step should write event records: the first 1,000 always, which is as many as TensorBoard
   // keeps, then 20 times a second at most.

@@ -14,8 +14,8 @@ namespace plait::session {
 // Seconds by what computes, "matmul of model.linear1 (forward)".
 using OpSeconds = std::vector<std::pair<std::string, double>>;
 
-// The warning that names the slow rank. own, other: of as many steps on that rank and on the rank of
-// the median; empty: not known.
+// The warning that names the slow rank. own, other: of as many steps on that rank and on the rank
+// of the median; empty: not known.
 std::string slow_rank_text(const topology::Grid& grid, const BusyTimes& slow, const OpSeconds& own,
                            const OpSeconds& other, int64_t steps);
 

@@ -40,7 +40,7 @@ void StatisticsRecorder::record(const StepResult& r) {
   if (c_.run_files) write_figures(r);
 }
 
-// Gradients are those of the sum of the losses, times the loss scale, which the step may have changed.
+// Gradients are of the sum of the losses, times the loss scale, which the step may have changed.
 void StatisticsRecorder::write_scales(const StepResult& r) {
   const auto seed = [&](double scale) { return r.loss_scale > 0 ? scale / c_.plan.loss_rows : 1; };
   const auto n = static_cast<int64_t>(c_.plan.models.size());

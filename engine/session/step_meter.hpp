@@ -24,11 +24,11 @@ class StepMeter {
     uint64_t begin_ns = 0, end_ns = 0;
     int64_t samples = 0;
   };
-  // Adds a step whose other results are known, and sets the averages of `result`. peak_flops: of
-  // all
-  // ranks together, per second; 0: not known. An interval ends with the step that has a line of
-  // metrics: every log_every-th, one that was skipped, and the last. Returns whether the step begins
-  // an interval.
+  // Adds a step whose other results are known, and sets the averages of `result`.
+  // peak_flops: of all ranks together, per second; 0: not known.
+  // An interval ends with the step that has a line of metrics: every log_every-th, one that was
+  // skipped, and the last.
+  // Returns whether the step begins an interval.
   bool add(const Step& step, double peak_flops, StepResult& result);
   // What lies between the last step and the next does not count as time of steps.
   void pause() { continues_ = false; }

@@ -471,8 +471,8 @@ StepResult Trainer::loop() {
     bool stops = made(r);
     const bool saves = r.save_agreed;
     if ((stops || saves) && p_.steps.has_unreported()) stops = made(r = step()) || stops;
-    // On a single rank an evaluation that is due comes before a stop that the callback asks for; any
-    // other request cancels it. Several ranks do not know who asked.
+    // On a single rank an evaluation that is due comes before a stop that the callback asks for;
+    // any other request cancels it. Several ranks do not know who asked.
     const int64_t every = experiment_.evaluate.every;
     const bool evaluates = every > 0 && r.step % every == 0;
     if (stops && evaluates && c_.ranks.is_single() && !c_.cancelled.load(std::memory_order_relaxed))

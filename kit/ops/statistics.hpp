@@ -44,7 +44,7 @@ inline constexpr double kHalfLeastE4m3 = 0x1p-10, kHalfLeastE5m2 = 0x1p-17;
 
 // The histogram, behind the sums: first of elements below 0, then of those above, each from the
 // smallest size up. A power of two has kBinsPerOctave bins of equal width; sizes below 2^kLowest
-// count in the first bin, from 2^kHighest on in the last. Zeros and what is not finite count in none.
+// count in the first bin, from 2^kHighest on in the last. Zeros and what is not finite are in none.
 inline constexpr int kLowest = -64, kHighest = 64, kBinsPerOctave = 16;
 inline constexpr int64_t kBins = (kHighest - kLowest) * kBinsPerOctave;
 

@@ -108,7 +108,8 @@ button { font: inherit; color: inherit; background: none; border: 1px solid var(
   padding: .15rem .5rem; border-radius: 4px; max-width: 80vw }
 @media print { :root { --ground: #ffffff; --text: #1a1a1a; --faint: #444444; --line: #cccccc;
   --good: #00613f; --bad: #a8320a; --wait: #7a5200 }
-  body { margin: 0; max-width: none; font-size: 10px } .live button, .live input, #tip { display: none }
+  body { margin: 0; max-width: none; font-size: 10px } )css"
+                                          R"css(.live button, .live input, #tip { display: none }
   .scroll { overflow: visible } .charts { grid-template-columns: 1fr 1fr } }
 )css";
 

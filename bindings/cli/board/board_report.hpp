@@ -10,8 +10,8 @@
 
 namespace plait::cli {
 
-// The first `most` runs of a list as board_page() makes it: with the charts of `values`, of the most
-// telling ones if there are none. Errors: CliError for a value that no run has.
+// The first `most` runs of a list as board_page() makes it: with the charts of `values`, of the
+// most telling ones if there are none. Errors: CliError for a value that no run has.
 std::string page_of(const RunList& list, size_t most, std::vector<std::string> values, bool log);
 
 // {"count", "states", "runs"}: all runs are counted, those of the screen are told.

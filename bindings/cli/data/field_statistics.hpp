@@ -17,8 +17,8 @@ std::vector<double> numbers_of(const std::string& dtype, std::span<const char> b
 
 class FieldStatistics {
  public:
-  // field: as plait_dataset_describe() has it. Columns are distinguished in a field of one axis and at
-  // most 64 columns.
+  // field: as plait_dataset_describe() has it. Columns are distinguished in a field of one axis and
+  // at most 64 columns.
   explicit FieldStatistics(const Json& field);
   void add(std::span<const double> sample);
 

@@ -5,8 +5,8 @@
 
 namespace plait::cli {
 
-// "Examples:" and a line for each; "" for a verb without any. verb: "run", "data get". They are for a
-// folder in which `plait new demo --from tiny` and the examples of `plait help run` were typed.
+// "Examples:" and a line for each; "" for a verb without any. verb: "run", "data get". They are for
+// a folder in which `plait new demo --from tiny` and the examples of `plait help run` were typed.
 std::string help_examples(const std::string& verb);
 
 }  // namespace plait::cli

@@ -18,8 +18,8 @@ struct Candidate {
 inline constexpr char kAnyFile[] = ":files", kAnyFolder[] = ":folders";
 
 // The candidates for `word`, the beginning of key=value or of ~key. Keys are offered a table at a
-// time: "optimizer.", then "optimizer.learning_rate=". `file`: with the words before it. A file that
-// cannot be read, or that has problems, is completed as far as it can be understood.
+// time: "optimizer.", then "optimizer.learning_rate=". `file`: with the words before it. A file
+// that cannot be read, or that has problems, is completed as far as it can be understood.
 std::vector<Candidate> complete_key(const Engine& engine, const FileArguments& file,
                                     const std::string& word);
 

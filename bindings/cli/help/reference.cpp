@@ -60,17 +60,22 @@ std::string item_section(const Json& item) {
 constexpr const char* kHead =
     R"(# Keys and items of an experiment
 
-Made by `plait keys --markdown` from what the engine and its plugins declare; not written by hand. `plait keys WORD` shows a
-table, a key or an item, `plait bind FILE` an experiment with every key, and `plait check FILE` what is wrong with it.
+Made by `plait keys --markdown` from what the engine and its plugins declare; not written by )"
+    R"(hand. `plait keys WORD` shows a
+table, a key or an item, `plait bind FILE` an experiment with every key, and )"
+    R"(`plait check FILE` what is wrong with it.
 
-`[table]` is written once, `[[table]]` once for each element of a list. NAME and FIELD are names of your own. Behind an
+`[table]` is written once, `[[table]]` once for each element of a list. )"
+    R"(NAME and FIELD are names of your own. Behind an
 experiment, `table.key=value` and `list[0].key=value` override values.
 
 )";
 
 constexpr char kExtends[] =
-    R"(`extends = ["base.toml"]`, above all tables, begins with the values of other experiments, named relative to the file: tables are
-merged, lists and items of another `type` replaced, and the file's own values count most. A relative path is looked up beside
+    R"(`extends = ["base.toml"]`, above all tables, begins with the values of other experiments, )"
+    R"(named relative to the file: tables are
+merged, lists and items of another `type` replaced, and the file's own values count most. )"
+    R"(A relative path is looked up beside
 the file that gives it, then beside the experiment.
 )";
 

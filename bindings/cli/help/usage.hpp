@@ -12,8 +12,8 @@ class ParseError;
 namespace plait::cli {
 
 std::vector<std::string> verb_names(const CLI::App& app);
-// The index of the first word from `from` on that is neither an option nor the value of one that all
-// verbs take; words.size(): there is none.
+// The index of the first word from `from` on that is neither an option nor the value of one that
+// all verbs take; words.size(): there is none.
 size_t word_at(const std::vector<std::string>& words, size_t from);
 std::string joined(const std::vector<std::string>& words, const char* between);
 // The message for a command line that CLI11 refused with `error`.

@@ -18,8 +18,8 @@ struct Template {
 // tiny first, then the examples by name.
 const std::vector<Template>& templates();
 
-// The files of a template for a folder `path`, whose experiment has the name `name`; commands of the
-// README then name the folder.
+// The files of a template for a folder `path`, whose experiment has the name `name`; commands of
+// the README then name the folder.
 Template filled(const Template& from, const std::string& path, const std::string& name);
 
 }  // namespace plait::cli

@@ -19,7 +19,7 @@ std::string metric_text(double value);
 std::string rate_number(double value);
 // A value of a line of metrics.ndjson by its name: a rate, "samples_per_s", or a metric.
 std::string value_text(const std::string& name, double value);
-// Whether a member of a line of metrics.ndjson says what the line is, rather than a value over steps.
+// Whether a member of a line of metrics.ndjson says what the line is, not a value over steps.
 bool is_line_key(const std::string& name);
 // A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.
 double number(const Json& value);

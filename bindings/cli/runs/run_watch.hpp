@@ -11,8 +11,8 @@
 
 namespace plait::cli {
 
-// The runs below folders. A scan reads the status of a run again only where its file has changed, or
-// where it runs: a folder may have ten thousand.
+// The runs below folders. A scan reads the status of a run again only where its file has changed,
+// or where it runs: a folder may have ten thousand.
 class RunList {
  public:
   struct Run {

@@ -20,8 +20,8 @@
 namespace plait::cli {
 namespace {
 
-// Blocks the signals that the pool waits for, and has SIGCHLD wake it. Ignored signals stay ignored:
-// nohup ignores SIGHUP.
+// Blocks the signals that the pool waits for, and has SIGCHLD wake it. Ignored signals stay
+// ignored: nohup ignores SIGHUP.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -19,7 +19,7 @@ struct PoolEnd {
   bool stopped;  // the pool asked it to stop, and it did; with code 128 + SIGTERM nothing was saved
 };
 
-// Runs the jobs in order, `at_once` at a time, each bound to its part of the cores. on_end is called
+// Runs jobs in order, `at_once` at a time, each bound to its part of the cores. on_end is called
 // in this thread as they end. The first of kStopSignals ends all of them with SIGTERM, so that they
 // save, and no other is started; the second one kills them. When this process dies, they receive
 // SIGTERM. Returns that signal; 0: all jobs ran.

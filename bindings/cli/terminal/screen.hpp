@@ -13,7 +13,7 @@
 
 namespace plait::cli {
 
-// While it exists, the terminal shows the view in place of what was there, and keys are read as they
+// While it exists, the terminal shows the view instead of what was there, and keys are read as they
 // are pressed. The destructor puts everything back, also when an exception ends the view; signals
 // that end the process arrive as events. A second one ends the process at once: the view may wait
 // for a file system or a terminal that is gone. At most one per process, on one thread.

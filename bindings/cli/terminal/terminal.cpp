@@ -154,8 +154,8 @@ std::string shell_quoted(std::string_view text) {
            std::string_view("_-./=,:+@%").find(c) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
-  // On one line, without control characters, which a terminal would obey, and without bytes that are
-  // not UTF-8, which it would not show.
+  // On one line, without control characters, which a terminal would obey, and without bytes that
+  // are not UTF-8, which it would not show.
   bool escapes = false;
   std::string escaped, as_it_is;
   for (size_t at = 0; at < text.size();) {

@@ -59,8 +59,8 @@ class Verify {
     done_ += c.at("bytes").get<uint64_t>();
   }
 
-  // One that this engine cannot read does not keep the others from being verified; nor does one that
-  // a run has removed since they were listed.
+  // One that this engine cannot read does not keep the others from being verified; nor does one
+  // that a run has removed since they were listed.
   void verify(const std::string& path) {
     try {
       const Json done = Json::parse(verify_checkpoint(engine_, path, [&](uint64_t bytes, uint64_t) {

@@ -1,5 +1,5 @@
-// plait completion SHELL: the script of a shell, which asks `plait __complete SHELL WORD...` what may
-// stand in place of the last word.
+// plait completion SHELL: the script of a shell, which asks `plait __complete SHELL WORD...` what
+// may stand in place of the last word.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>

@@ -94,8 +94,8 @@ ValueId make_rows(ShardContext& u, int32_t, const plait_shape& part) {
                      {attr("rows", part.dims[0]), attr("first", u.rank * part.dims[0])});
 }
 
-// Row i of each table, behind each other: row i of table l is row i * G + l. So a table of which each
-// rank has some of the rows stays where it is.
+// Row i of each table, behind each other: row i of table l is row i * G + l. So a table of which
+// each rank has some of the rows stays where it is.
 PerSampleResult gather_per_sample(PerSampleContext& c) {
   using Kind = PerSampleContext::Kind;
   if (!c.is(0, Kind::kStack) || !c.is(1, Kind::kRows))
@@ -123,8 +123,8 @@ PerSampleResult gather_per_sample(PerSampleContext& c) {
   return {g.apply1("gather", {reshaped(g, table, dims), as(number, wide ? PLAIT_I64 : PLAIT_I32)})};
 }
 
-// Generation. A sample has its own table (S, C..) of G of them, (G, S, C..), of which a launch reads
-// rows: row p of table l is row l * S + p. A number of no table, at or above G, stays one of no row.
+// Generation. A sample has its own table (S, C..) of G in all, (G, S, C..), of which a launch reads
+// rows: row p of table l is row l * S + p. A number of no table, from G on, stays one of no row.
 void write_rows_of_tables(TableContext& u) {
   const ValueId tables = u.whole(0), index = u.whole(1);
   if (u.dim != 1 || !tables || !index || u.to.shape(index).ndim != 1) return;

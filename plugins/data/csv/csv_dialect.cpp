@@ -44,8 +44,8 @@ bool are_indices(const std::vector<std::string>& cells) {
   return cells.size() > 1;
 }
 
-// Whether a number that no double can hold is too small for one, not too large: the decimal exponent
-// of its first digit other than 0 says so.
+// Whether a number that no double can hold is too small for one, not too large: the decimal
+// exponent of its first digit other than 0 says so.
 bool is_too_small(std::string_view number) {
   constexpr int64_t kFar = int64_t{1} << 60;  // beyond the length of any text
   const size_t e = std::min(number.find_first_of("eE"), number.size());

@@ -6,8 +6,8 @@
 
 namespace plait::data::csv {
 
-// The first of tab, ';', '|' and ',' that each of the first 20 lines has outside of quotes, as often
-// as the others; ',' if there is none. A file of decimal commas is not separated by commas.
+// The first of tab, ';', '|' and ',' that each of the first 20 lines has outside of quotes, as
+// often as the others; ',' if there is none. A file of decimal commas is not separated by commas.
 char separator_of(std::string_view text, char decimal);
 
 // Whether the first line holds names: none of its cells is a number, or one of them is a text above

@@ -27,8 +27,8 @@ struct Placement {
 Placement place(Extent image, const Target& target);
 
 // Scales an image by a triangle filter, whose support grows with the factor of a reduction, first
-// along rows, then along columns. Weights have 22 bits behind the point, and each of the two results
-// is rounded to u8: the numbers of Pillow's resize(). Only the part is computed.
+// along rows, then along columns. Weights have 22 bits behind the point, and each of the two
+// results is rounded to u8: the numbers of Pillow's resize(). Only the part is computed.
 class Resizer {
  public:
   explicit Resizer(const Target& target) : target_(target) {}

@@ -1,4 +1,4 @@
-// The members of a zip file, as numpy.savez writes it: stored or deflated, also beyond 4 GiB (zip64).
+// Members of a zip file, as numpy.savez writes it: stored or deflated, also beyond 4 GiB (zip64).
 // After PKWARE's APPNOTE.TXT 6.3.3, parts 4.3 and 4.5.3. Nothing is believed that the file's size
 // does not allow: every member lies in the file, and memory grows with what is really unpacked.
 #pragma once

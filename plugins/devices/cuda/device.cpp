@@ -112,9 +112,9 @@ std::string name_of(CUdevice device) {
   return name;
 }
 
-// The libraries whose versions decide bits: "cuBLASLt 13.1.0, NVRTC 13.0". A missing one is no error
-// of open(): a program without products does without cuBLASLt, and without NVRTC element-wise ops
-// are interpreted.
+// The libraries whose versions decide bits: "cuBLASLt 13.1.0, NVRTC 13.0". A missing one is no
+// error of open(): a program without products does without cuBLASLt, and without NVRTC element-wise
+// ops are interpreted.
 std::string library_versions(const std::string& folders) {
   std::string text = "no cuBLASLt";
   try {

@@ -1,5 +1,5 @@
-// The types of adapters of single modules in the library PEFT: the keys and tensors that their files
-// have.
+// The types of adapters of single modules in the library PEFT: the keys and tensors that their
+// files have.
 #pragma once
 
 #include <span>

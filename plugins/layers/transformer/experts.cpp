@@ -27,10 +27,10 @@ void check_options(const Builder& b, const Options& o) {
                "out_bias");
 }
 
-// The term that keeps experts busy (Fedus et al. 2021, arXiv 2101.03961, equation 4): of each sample
-// E · Σ_e share_e · mean p_e, with the share of its tokens that have expert e, which counts as a
-// constant, and the mean of their probabilities p (B,T,E). Of samples, so that neither micro-batches
-// nor ranks matter.
+// The term that keeps experts busy (Fedus et al. 2021, arXiv 2101.03961, equation 4): of each
+// sample E · Σ_e share_e · mean p_e, with the share of its tokens that have expert e, which counts
+// as a constant, and the mean of their probabilities p (B,T,E). Of samples, so that neither
+// micro-batches nor ranks matter.
 void balance(const Builder& b, double factor, Value p, Value index) {
   if (!b.training() || factor == 0) return;
   const Shape shape = b.shape(p), of_index = b.shape(index);

@@ -159,10 +159,10 @@ Value dropped(const Options& o, const PeftUpdate& u) {
   return first - select(end <= u.step, 0.0 * u.step + last, budget);
 }
 
-// A value goes if fewer than k of all scores are less than its own: that is true of the k least ones
-// and of what is equal to the last of them, and of no other. Each is compared with each, (T·r)² times
-// in all, without a sort: 7 million for 224 targets of rank 12. Where nothing has a score yet, behind
-// the last choice of an adapter that a host has loaded since, nothing goes.
+// A value goes if fewer than k of all scores are less than its own: that is true of the k least
+// ones and of what is equal to the last of them, and of no other. Each is compared with each,
+// (T·r)² times in all, without a sort: 7 million for 224 targets of rank 12. Where nothing has a
+// score yet, behind the last choice of an adapter that a host has loaded since, nothing goes.
 Value update(Builder& b, const Options& o, const PeftUpdate& u) {
   if (u.name != "e") return u.parameter;
   const int64_t r = b.shape(u.scores).count();

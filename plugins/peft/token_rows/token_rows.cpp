@@ -47,7 +47,7 @@ std::vector<Run> runs_of(const std::vector<int64_t>& ids) {
   return runs;
 }
 
-// For each row number, 1 more than its place in `ids`, or 0: element-wise, whatever the ranks share.
+// For each row number, 1 + its place in `ids`, or 0: element-wise, whatever the ranks share.
 Value places(const Builder& b, Value numbers, const std::vector<Run>& runs) {
   const Value x = b.op("cast", {numbers}, {attr("dtype", static_cast<int64_t>(PLAIT_F32))});
   Value sum = x * 0.0;

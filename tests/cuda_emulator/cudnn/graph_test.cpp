@@ -1,6 +1,6 @@
 // Graphs of attention, given to the real cuDNN for GPUs that are described to it: it recognises
-// them, names plans that fit the workspace and repeat to the bit, and compiles their code. Without a
-// driver the loading of that code fails, and nothing before it may.
+// them, names plans that fit the workspace and repeat to the bit, and compiles their code. Without
+// a driver the loading of that code fails, and nothing before it may.
 #include <doctest/doctest.h>
 #include <plait/tensor.h>
 
@@ -17,10 +17,10 @@ std::string gpu(int architecture, int multiprocessors, int shared) {
   return R"({"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], )"
          R"("regsPerBlock": 65536, "warpSize": 32, "maxSharedMemoryPerBlock": 49152, )"
          R"("reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, )"
-         R"("maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0, )"
-         R"("supportCoopLaunch": 1, "totalGlobalMem": 80000000000, "smClockRateKHz": 1500000, )"
-         R"("memClockRateKHz": 2600000, "l2CacheSize": 50000000, "cudaDeviceId": 0, )"
-         R"("driverVer": 13000, "deviceName": "a GPU", "deviceVer": )" +
+         R"("maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, )"
+         R"("isTccDriver": 0, "supportCoopLaunch": 1, "totalGlobalMem": 80000000000, )"
+         R"("smClockRateKHz": 1500000, "memClockRateKHz": 2600000, "l2CacheSize": 50000000, )"
+         R"("cudaDeviceId": 0, "driverVer": 13000, "deviceName": "a GPU", "deviceVer": )" +
          std::to_string(architecture) +
          ", \"multiProcessorCount\": " + std::to_string(multiprocessors) +
          ", \"maxSharedMemoryPerBlockOptin\": " + std::to_string(shared) + "}";

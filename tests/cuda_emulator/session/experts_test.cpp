@@ -74,7 +74,7 @@ std::vector<float> singular_values(OnGpu& of) {
 }  // namespace
 
 TEST_CASE("a model with experts learns on a GPU what it learns on the CPU") {
-  // Of 16 bits a quarter of the distance of neighbours at 1: roundings differ, and a loss is a mean.
+  // Of 16 bits a quarter of the distance of neighbours at 1: roundings differ; a loss is a mean.
   struct {
     Keys keys;
     const char* kernel;

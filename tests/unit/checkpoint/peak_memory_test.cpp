@@ -1,5 +1,5 @@
-// The memory that readers take at their peak: of a hostile file at most 8 times its size and 16 MiB;
-// of a large checkpoint that is verified, compared or rewritten a fixed amount.
+// The memory that readers take at their peak: of a hostile file at most 8 times its size and
+// 16 MiB; of a large checkpoint that is verified, compared or rewritten a fixed amount.
 #include <fcntl.h>
 #include <plait/base.h>
 #include <sys/wait.h>

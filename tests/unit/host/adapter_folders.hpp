@@ -1,5 +1,5 @@
-// What tests of adapters of the library PEFT share: the golden folders (tests/golden/golden_peft_files.py),
-// imported beside their base.
+// What tests of adapters of the library PEFT share: the golden folders
+// (tests/golden/golden_peft_files.py), imported beside their base.
 #pragma once
 
 #include <plait/adapters.h>

@@ -251,8 +251,8 @@ TEST_CASE(
   }
 }
 
-// tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01. With
-// longrope the first two sequences get longer than the length at which angles change.
+// tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01.
+// With longrope the first two sequences get longer than the length at which angles change.
 TEST_CASE("every family: greedy ids are the library's, of prompts of 8, 1 and 40 ids at once") {
   const GoldenFile weights("families.safetensors");
   std::ifstream file(PLAIT_SOURCE_FOLDER "/tests/golden/greedy.json");

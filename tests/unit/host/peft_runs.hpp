@@ -1,5 +1,5 @@
-// What tests of PEFT methods share: a perceptron (13 inputs, 5 classes) in f64 with adapters, its base
-// from tests/golden/golden_peft.py.
+// What tests of PEFT methods share: a perceptron (13 inputs, 5 classes) in f64 with adapters, its
+// base from tests/golden/golden_peft.py.
 #pragma once
 
 #include <plait/adapters.h>

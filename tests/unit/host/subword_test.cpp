@@ -214,8 +214,10 @@ TEST_CASE("punctuation is that of Unicode 8, as the library has it") {
   const host::TempFolder folder;
   const std::string path = folder / "tokenizer.json";
   write(path, R"({"pre_tokenizer": {"type": "Punctuation", "behavior": "Isolated"},
-    "model": {"type": "BPE", "merges": [["a", "\u055A"], ["a", "\uD805\uDC4C"], ["a", "\u166D"]], "vocab":
-      {"a": 0, "\u055A": 1, "\uD805\uDC4C": 2, "\u166D": 3, "a\u055A": 4, "a\uD805\uDC4C": 5, "a\u166D": 6}}})");
+    "model": {"type": "BPE", "merges": [["a", "\u055A"], ["a", "\uD805\uDC4C"], ["a", "\u166D"]], )"
+              R"("vocab":
+      {"a": 0, "\u055A": 1, "\uD805\uDC4C": 2, "\u166D": 3, "a\u055A": 4, "a\uD805\uDC4C": 5, )"
+              R"("a\u166D": 6}}})");
   const host::Tokenizer t =
       host::open_tokenizer(engine, "type = \"hf\"\npath = \"" + path + "\"\n");
   CHECK(host::encode(t, "a\u055A") == std::vector<int32_t>{0, 1});

@@ -85,7 +85,7 @@ TEST_CASE("a file has the bytes that the client writes") {
 }
 
 TEST_CASE("records of any length lie in blocks") {
-  // Each row is a byte longer than the one before, so that ends of records meet every rest of a block.
+  // Each row is a byte longer than the one before, so ends of records meet every rest of a block.
   const TempFolder folder;
   std::string path;
   constexpr int kRows = 400;

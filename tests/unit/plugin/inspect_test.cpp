@@ -20,8 +20,8 @@ struct Symbol {
   bool defined;
 };
 
-// The smallest ELF file with a note, created byte by byte: header, note, names, symbols if there are
-// any, section headers.
+// The smallest ELF file with a note, created byte by byte: header, note, names, symbols if there
+// are any, section headers.
 struct TinyElf {
   bool wide, big;
   std::vector<unsigned char> bytes;

@@ -260,9 +260,11 @@ TEST_CASE_FIXTURE(TextFixture, "a product with quantized weights takes all but s
   fold_matmul(g, [](const Graph&, const Op&) { return true; });
   CHECK_FALSE(find_fault(g));
   expect(operands + R"(
-    %8 f32 (3, 6) at 3:0 = matmul_quantized(%1, %2, %3, %4) {bias: true, columns: 40, activation: "relu"} @fc
+    %8 f32 (3, 6) at 3:0 = matmul_quantized(%1, %2, %3, %4) )"
+                    R"({bias: true, columns: 40, activation: "relu"} @fc
     %9 f32 (3, 40) = map(%1) [-x0]
-    %12 f32 (3, 6) in %5 = matmul_quantized(%9, %2, %3, %5) {columns: 40, accumulate: true} in_place [3] @head
+    %12 f32 (3, 6) in %5 = matmul_quantized(%9, %2, %3, %5) )"
+                    R"({columns: 40, accumulate: true} in_place [3] @head
     %13 f32 (3, 6) at 3:128 = matmul_quantized(%9, %2, %3) {columns: 40} @squared
     %14 f32 () at 3:256 = reduce(%13) {kind: "sum_squares", axes: [0, 1], keep: false}
   )");

@@ -118,7 +118,8 @@ TEST_CASE_FIXTURE(Fixture, "a backward pass and weights stored the other way rea
     %12 u8 (40, 5) at 9:1000 = persistent "q"
     %13 f32 (40, 2) at 9:1900 = persistent "s"
     %3 f32 (3, 6) = matmul_quantized(%1, %8, %9) {format: "nf4", columns: 40}
-    %4 f32 (3, 40) = matmul_quantized(%3, %8, %9) {format: "nf4", columns: 40, transpose_b: false} @a backward
+    %4 f32 (3, 40) = matmul_quantized(%3, %8, %9) )"
+         R"({format: "nf4", columns: 40, transpose_b: false} @a backward
     %6 f32 (3, 8) = matmul_quantized(%4, %12, %13) {format: "nf4", columns: 8, transpose_b: false}
     %7 f32 (3, 40) = matmul_quantized(%6, %12, %13) {format: "nf4", columns: 8} @b backward
   )");

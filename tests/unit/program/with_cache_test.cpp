@@ -151,7 +151,8 @@ TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are g
       R"(scaling: "longrope", factors: "1", long_factors: "2", original: )";
   rotated(longrope + "7");
   CHECK(length_limits == std::set<int64_t>{7});
-  expect(R"(
+  expect(
+      R"(
     %1 i32 (2, 2) at 5:0 = persistent "tokens"
     %2 i32 (2, 2) at 5:64 = persistent "at"
     %3 i32 (2, 2) at 5:128 = persistent "positions"
@@ -160,8 +161,10 @@ TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are g
     %10 i32 (2) at 5:256 = persistent "lengths"
     %6 f32 (2, 2, 4) = gather(%5, %1) @embed
     %7 f32 (2, 2, 2, 2) = reshape(%6) {shape: [2, 2, 2, 2]} @h.attn
-    %8 f32 (8, 1), %9 f32 (8, 1) = rope_table() {channels: 2, length: 8, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
-    %11 f32 (2, 2, 1), %12 f32 (2, 2, 1) = rope_table(%3, %10) {channels: 2, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
+    %8 f32 (8, 1), %9 f32 (8, 1) = rope_table() {channels: 2, )"
+      R"(length: 8, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
+    %11 f32 (2, 2, 1), %12 f32 (2, 2, 1) = rope_table(%3, %10) )"
+      R"({channels: 2, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
     %13 f32 (2, 2, 2, 2) = rope(%7, %11, %12) @h.attn
   )");
   rotated(longrope + "8");  // no sequence is longer

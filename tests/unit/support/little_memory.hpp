@@ -1,4 +1,4 @@
-// A limit of address space. The sanitizers need far more than any: tests leave themselves out there.
+// A limit of address space. Sanitizers need far more than any: tests leave themselves out there.
 #pragma once
 
 #include <doctest/doctest.h>

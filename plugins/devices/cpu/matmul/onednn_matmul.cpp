@@ -27,9 +27,9 @@ int granted_threads(int threads) {
 }
 
 // oneDNN takes the number of threads from the calling thread's OpenMP setting, both when it
-// prepares and when it runs. It divides the work among the threads for which it prepared, and what a
-// region of fewer threads leaves out stays unwritten. So it prepares for no more than are granted,
-// and OMP_DYNAMIC, which lets a busy machine grant fewer, must not reach it.
+// prepares and when it runs. It divides the work among the threads for which it prepared, and what
+// a region of fewer threads leaves out stays unwritten. So it prepares for no more than are
+// granted, and OMP_DYNAMIC, which lets a busy machine grant fewer, must not reach it.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads)

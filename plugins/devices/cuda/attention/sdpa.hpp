@@ -1,4 +1,4 @@
-// Forward attention by cuDNN: softmax(scale * q k^T, masked) v as one fused graph of its operations,
+// Forward attention by cuDNN: softmax(scale * q k^T, masked) v as a fused graph of its operations,
 // and the natural logarithm of the sum of exp of each row of scores, as own kernels write it.
 #pragma once
 

@@ -12,8 +12,8 @@ constexpr int kTile = kGroupedMmaTile, kDepth = kGroupedDepth, kBlock = kGrouped
 constexpr int kM = 4, kN = 4;  // 16 rows and 8 columns of a warp each
 static_assert(kTile == 2 * 16 * kM && kTile == 4 * 8 * kN && kBlock == 2 * 4 * 32);
 
-// One operand of a tile: `rows` rows that are here, of `depth` summands. kAlong: summands of a row lie
-// side by side, and rows are `distance` apart; otherwise the other way round.
+// One operand of a tile: `rows` rows that are here, of `depth` summands. kAlong: summands of a row
+// lie side by side, and rows are `distance` apart; otherwise the other way round.
 template <class T, bool kAlong>
 struct Operand {
   const T* data;

@@ -11,8 +11,8 @@ constexpr int kDepth = 16, kEach = 4;              // summands at once; rows of 
 constexpr int kFetched = kTile * kDepth / kBlock;  // elements that a thread copies
 static_assert(kBlock == kTile / kEach * (kTile / kEach) && kFetched == 4);
 
-// One operand of a tile: `rows` rows that are here, of `depth` summands. kAlong: summands of a row lie
-// side by side, and rows are `distance` apart; otherwise the other way round.
+// One operand of a tile: `rows` rows that are here, of `depth` summands. kAlong: summands of a row
+// lie side by side, and rows are `distance` apart; otherwise the other way round.
 template <class T, bool kAlong>
 struct Operand {
   const T* data;
