@@ -4,7 +4,7 @@
 
 1. Includes go downward only: engine/modules.txt and MAY_INCLUDE say which module may use which, and the table in ARCHITECTURE.md says
    the same as engine/modules.txt.
-2. No source file is longer than 800 lines.
+2. No source file is longer than 800 lines; no line of C or C++ is wider than 100 columns, in abi/plait/ 124.
 3. engine/ names no item of a plugin: the engine knows layers, optimizers, devices only through tables.
 4. engine/ and plugins/ end no process and print nothing: errors are returned, lines go to the host's log.
 5. No code compares the name of a core op (the headings of abi/plait/OPS.md): it asks a property of the definition.
@@ -51,6 +51,7 @@ ALLOWED = {
 
 SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc"}
 LONGEST = 800
+WIDEST = {".c": 100, ".h": 100, ".cpp": 100, ".hpp": 100}  # what clang-format leaves as it is: comments and long strings
 MOST_WORDS = 20
 COMPARED = re.compile(r'\bname\s*[!=]=\s*"(\w+)"')
 PLUGIN_FOLDER = re.compile(rf"\bplugins/(?:{'|'.join(KIND_FOLDERS)})/\w+")
@@ -246,6 +247,10 @@ def faults(root):
             lines = text.split("\n")
             if len(lines) - 1 > LONGEST:
                 yield path, LONGEST + 1, f"{len(lines) - 1} lines; no file has more than {LONGEST}: find its two ideas"
+            widest = 124 if path.startswith("abi/plait/") else WIDEST.get(file.suffix, 1000)
+            for number, line in enumerate(lines, 1):
+                if len(line) > widest:
+                    yield path, number, f"{len(line)} columns; no line has more than {widest}: wrap it"
             found = []
             if tree == "examples":
                 found += example_faults(lines)

@@ -56,6 +56,8 @@ PLANTED = [
     ("abi/plait/g.h", "#include <stdio.h>\n", "abi may use C's own headers"),
     ("engine/base/h.cpp", '#include "error.hpp"\n', "write the path from the root"),
     ("engine/base/i.cpp", '#include "plait/base.h"\n', "not written as <plait/...>"),
+    ("engine/base/wide.hpp", "// " + "é" * 97 + "\n// " + "é" * 98 + "\n", ":2: 101 columns; no line has more than 100"),
+    ("abi/plait/wide.h", "/* " + "a" * 119 + " */\n", ":1: 125 columns; no line has more than 124"),
     ("engine/unknown/j.cpp", "", "module engine/unknown is unknown"),
     ("engine/k.cpp", "", "lies in no module"),
     ("engine/base/l.cpp", "int x;\n" * 801, "801 lines"),
