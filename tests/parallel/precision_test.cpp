@@ -130,6 +130,7 @@ TEST_SUITE("precision") {
                      {},
                      {}};
     job_spec.overrides.insert(job_spec.overrides.end(), overrides.begin(), overrides.end());
+    job_spec.plugins = {HEAVY_BALL};
     const Outcome expected = alone(job_spec, 4);
     CHECK(expected.weights != expected.initial);
     for (const Layout& layout : layouts) {
