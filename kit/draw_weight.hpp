@@ -44,7 +44,7 @@ constexpr uint64_t weight_of(uint32_t distance) {
   return (y << (kWeightBits - 32)) >> -(exponent >> 25);
 }
 
-// A number that is less where the logit is greater; equal for 0 and -0. bits: those of the f32.
+// A number that is less where the logit is greater; equal for 0 and -0. bits: of the f32.
 constexpr uint32_t rank_of_bits(uint32_t bits) {
   if (bits == 0x80000000u) bits = 0;
   return bits & 0x80000000u ? bits : 0x7fffffffu - bits;

@@ -170,8 +170,6 @@ OptionValue read_one(const Node& table, const plait_option& option, const std::s
   return value;
 }
 
-bool is_override(const Origin& origin) { return origin.file.starts_with("override '"); }
-
 void find_unknown(const Node& table, const OptionView& declared,
                   std::span<const std::string_view> engine_keys, const std::string& path,
                   Problems& problems) {
@@ -185,9 +183,9 @@ void find_unknown(const Node& table, const OptionView& declared,
       const std::string value = renamed_value(entry.key);
       problems.add(entry.origin, key_path(path, entry.key),
                    "'" + entry.key + "' is now called '" + now + "'",
-                   is_override(entry.origin) && value.empty()
+                   entry.origin.is_override() && value.empty()
                        ? "write " + key_path(path, now) + "=..."
-                   : !is_override(entry.origin) && table.find(now)
+                   : !entry.origin.is_override() && table.find(now)
                        ? "remove it: '" + now + "' is set as well"
                    : value.empty() ? "rename it"
                                    : value);

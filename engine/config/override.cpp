@@ -177,7 +177,7 @@ size_t find_equals(std::string_view text) {
 }  // namespace
 
 void apply_override(Document& document, std::string_view text, Problems& problems) {
-  const Origin origin{"override '" + std::string(text) + "'", 0, 0};
+  const Origin origin = Origin::of_override(text);
   const bool removing = text.starts_with('~');
   const size_t equals = removing ? text.size() : find_equals(text);
   if (equals == std::string_view::npos) {

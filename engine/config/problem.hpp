@@ -19,8 +19,15 @@ struct Origin {
   int column = 0;
   // "experiment.toml:12:3", "override 'run.seed=1'", "default".
   std::string text() const;
+  static Origin of_override(std::string_view words) {
+    return {std::string(kOverride) + std::string(words) + "'", 0, 0};
+  }
+  bool is_override() const { return file.starts_with(kOverride); }
   static Origin none() { return {"default", 0, 0}; }
   bool operator==(const Origin&) const = default;
+
+ private:
+  static constexpr std::string_view kOverride = "override '";
 };
 
 struct Problem {

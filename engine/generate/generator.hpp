@@ -105,7 +105,7 @@ class Generator {
   static std::span<const int32_t> banned(const Sequence& sequence);
   // Takes the token of tokens_[i] that the device has drawn, or draws it from the logits.
   void draw(const Sequence& sequence, size_t i, Token& token);
-  // Draws and reports the next token, that of tokens_[i]; returns whether the sequence goes on.
+  // Draws and reports the next token, that of tokens_[i]; false: the sequence has ended.
   bool next(Sequence& sequence, size_t i, const OnToken& on_token);
   Finish finish_of(const Sequence& sequence, int32_t id) const;
 

@@ -75,7 +75,7 @@ class RunDir {
   std::string checkpoint_folder() const;
   std::string log_path(int rank) const;
 
-  // Replaces status.json atomically. The state of a run that goes on is a view for other processes,
+  // Replaces status.json atomically. The state of an unfinished run is a view for other processes,
   // written every few seconds by the thread that trains, which waits for no disk. How a run ended
   // is kept: it survives a crash of the machine.
   void write_status(const RunStatus& status) const;

@@ -11,7 +11,7 @@
 
 namespace plait::plan {
 
-// Adds a problem for each dataset whose classes or categories contradict those of [data.train], or
+// Adds a problem for each dataset whose classes or categories contradict what [data.train] has, or
 // of the first dataset, in a field that both have; and for each part that was divided otherwise
 // than another part of the same samples. Datasets without such texts are not compared.
 void check_texts(const config::Experiment& experiment,

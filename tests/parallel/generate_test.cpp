@@ -20,7 +20,7 @@ void train_and_generate(uint32_t, plait::Session& session, Outcome& outcome) {
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < kSteps; ++i) session.step();
     plait::Generator generator(session);
-    // The host draws the tokens of sequences with a penalty, the device those of the others.
+    // The host draws the tokens of sequences with a penalty, the device all others.
     plait_sampling penalized{sizeof penalized, 0.7, 0, 0, 1.2, 5, 3}, plain = penalized;
     plain.repetition_penalty = 0, plain.top_p = 0.9;
     plait_prompt prompt{};

@@ -91,7 +91,7 @@ class Show {
   }
 
  private:
-  // Images that the dataset would not find are told apart from experiments.
+  // A folder with images that the dataset would not find is no experiment.
   void experiment_or_images() {
     const std::string& given = arguments_.file.given;
     constexpr char kExpected[] =

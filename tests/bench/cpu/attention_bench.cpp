@@ -8,21 +8,18 @@
 // a causal mask leaves. `bench_fma --threads N [--bf16]` measures the limit. Of one token the limit
 // is reading the cache: GB/s of keys and values, the best round (part 3 of matmul_bench measures
 // the rate).
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
+#include "tests/bench/cpu/launch_times.hpp"
 #include "tests/conformance/runner.hpp"
 
 namespace {
 
 using namespace conformance;
-using Clock = std::chrono::steady_clock;
 
 struct Size {
   int64_t samples, tokens, heads, groups, channels;
@@ -101,32 +98,8 @@ Times seconds_of(const Device& device, const Case& c) {
   size_t first = 0;
   while (!select(*kernels.at(first), desc).taken) ++first;
   const plait_kernel_item& item = *kernels[first];
-  const Selection chosen = select(item, desc);
-  plait_kernel* kernel = nullptr;
-  check(item.prepare(device.plugin().host(), device.get(), &desc.get(), &kernel));
-  std::vector<std::unique_ptr<Buffer>> buffers;
-  std::vector<void*> operands;
-  const auto add = [&](uint64_t bytes) {
-    buffers.push_back(std::make_unique<Buffer>(device, bytes));
-    return buffers.back()->data();
-  };
-  for (const Bytes& data : fill(c)) {
-    operands.push_back(add(data.size()));
-    buffers.back()->put(data);
-  }
-  for (const plait_shape& y : c.outputs) operands.push_back(add(bytes_of(y)));
-  void* workspace = add(chosen.workspace);
-  std::vector<double> rounds;
-  for (int i = 0; i < kRounds; ++i) {
-    const Clock::time_point start = Clock::now();
-    check(device.item().enqueue(device.queue(), &item, kernel, operands.data(),
-                                static_cast<uint32_t>(operands.size()), workspace));
-    check(device.item().sync(device.queue()));
-    rounds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  item.release(kernel);
-  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
-  return {rounds[kRounds / 2], *std::min_element(rounds.begin(), rounds.end())};
+  const std::vector<double> times = launch_times(device, item, c, kRounds);
+  return {times[times.size() / 2], times.front()};
 }
 
 void bench_cached(const Device& device) {

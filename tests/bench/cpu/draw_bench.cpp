@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
 #include "kit/draw_token.hpp"
+#include "tests/bench/cpu/launch_times.hpp"
 #include "tests/conformance/runner.hpp"
 
 namespace {
@@ -58,36 +58,6 @@ Case draw_of(int64_t rows, int64_t v, plait::kit::DrawSettings s) {
           {shape(PLAIT_I32, {rows}), f32({rows})}};
 }
 
-// Seconds of one launch.
-double seconds_of(const Device& device, const plait_kernel_item& item, const Case& c) {
-  const Desc desc(c, device.threads());
-  const Selection chosen = select(item, desc);
-  plait_kernel* kernel = nullptr;
-  check(item.prepare(device.plugin().host(), device.get(), &desc.get(), &kernel));
-  std::vector<std::unique_ptr<Buffer>> buffers;
-  std::vector<void*> operands;
-  const auto add = [&](uint64_t bytes) {
-    buffers.push_back(std::make_unique<Buffer>(device, bytes));
-    return buffers.back()->data();
-  };
-  for (const Bytes& data : fill(c)) {
-    operands.push_back(add(data.size()));
-    buffers.back()->put(data);
-  }
-  for (const plait_shape& y : c.outputs) operands.push_back(add(bytes_of(y)));
-  void* workspace = add(chosen.workspace);
-  double best = 1e30;
-  for (int i = 0; i < kRounds; ++i) {
-    const Clock::time_point start = Clock::now();
-    check(device.item().enqueue(device.queue(), &item, kernel, operands.data(),
-                                static_cast<uint32_t>(operands.size()), workspace));
-    check(device.item().sync(device.queue()));
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  item.release(kernel);
-  return best;
-}
-
 double seconds_of_exp(int64_t n) {
   std::vector<float> x(static_cast<size_t>(n));
   for (size_t i = 0; i < x.size(); ++i) x[i] = -static_cast<float>(i % 997) / 70;
@@ -125,7 +95,7 @@ int main(int argc, char** argv) try {
       for (const Kind& kind : kinds())
         for (const auto* kernel : plugin.kernels("draw_tokens"))
           print(kernel->name, rows, v, kind.name,
-                seconds_of(device, *kernel, draw_of(rows, v, kind.settings)));
+                launch_times(device, *kernel, draw_of(rows, v, kind.settings), kRounds).front());
   }
   return 0;
 } catch (const std::exception& e) {

@@ -101,7 +101,7 @@ TEST_CASE("a disk that is full for a while costs a run nothing, and each file is
   CHECK(steps_of(dir).back() == 12);
 }
 
-TEST_CASE("the state of a run that goes on waits for no disk, its end does") {
+TEST_CASE("the state of an unfinished run waits for no disk, its end does") {
   const Folder folder;
   std::vector<std::string> changes;  // of status.json
   HookedFiles files([&](const std::string& what, const std::string& path) {
