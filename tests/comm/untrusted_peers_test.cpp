@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -49,11 +50,21 @@ int connect_to(uint16_t port) {
   return -1;
 }
 
-// Connects to every port as soon as it opens, at most `most` times; then waits with all connections
-// open.
+// Closes so that the other end's next call fails: "not connected", "reset by peer".
+void reset(int fd) {
+  const linger at_once{1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close(fd);
+}
+
+// What a stranger does with a connection.
+enum class Visit { waits, sends_junk, resets, claims_a_rank };
+
+// Connects to every port again and again, at most `most` times, and keeps its last connections
+// open, unless it resets each at once.
 class Stranger {
  public:
-  Stranger(int most, bool junk) : most_(most), junk_(junk), thread_([this] { run(); }) {}
+  Stranger(int most, Visit visit) : most_(most), visit_(visit), thread_([this] { run(); }) {}
   ~Stranger() {
     over_ = true;
     thread_.join();
@@ -71,22 +82,33 @@ class Stranger {
 
  private:
   void run() {
-    const std::string text(256, 'x');
+    // Gloo's plugin: a hello of rank 2, as it should be, and a proof that is none.
+    const std::string claim = std::string("plaitgl1\2\0\0\0", 12) + std::string(64, 'x');
+    const std::string text = visit_ == Visit::claims_a_rank ? claim : std::string(256, 'x');
     for (; !over_; ++rounds_) {
       for (const uint16_t port : listening_ports()) {
         const int fd = visits_ == most_ ? -1 : connect_to(port);
         if (fd < 0) continue;
         ++visits_;
+        if (visit_ == Visit::resets) {
+          reset(fd);
+          continue;
+        }
+        if (held_.size() == kMostHeld) {
+          close(held_.front());
+          held_.pop_front();
+        }
         held_.push_back(fd);
-        if (junk_) send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+        if (visit_ != Visit::waits) send(fd, text.data(), text.size(), MSG_NOSIGNAL);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
+  static constexpr size_t kMostHeld = 200;
   const int most_;
-  const bool junk_;
-  std::vector<int> held_;
+  const Visit visit_;
+  std::deque<int> held_;
   std::atomic<bool> over_{false};
   std::atomic<int> visits_{0}, rounds_{0};
   std::thread thread_;
@@ -120,11 +142,12 @@ class LateStore {
 TEST_SUITE("failure") {
   TEST_CASE("untrusted peers on the ports of a group that connects") {
     constexpr double kConnectTimeout = 60, kTimeout = 60;  // the engine's defaults
-    constexpr int kVisits = 30;  // at most six of them reach one attempt of three ranks
+    constexpr int kVisits = 2000;
     for (const auto& plugin : plugins()) {
       if (plugin->item().reach < PLAIT_COMM_REACH_NETWORK) continue;
-      for (const bool junk : {false, true}) {
-        const Stranger stranger(kVisits, junk);
+      for (const Visit visit :
+           {Visit::waits, Visit::sends_junk, Visit::resets, Visit::claims_a_rank}) {
+        const Stranger stranger(kVisits, visit);
         const LateStore store(stranger, kConnectTimeout);
         const auto outcomes = each_rank(3, [&](uint32_t rank) {
           Comm comm(*plugin, store.raw(), rank, 3, {"data[0]", kConnectTimeout, kTimeout});
@@ -135,30 +158,10 @@ TEST_SUITE("failure") {
           require(data[9] == 3, "wrong sum");
         });
         CHECK_NOTHROW(expect_all_ok(outcomes));
-        CHECK(stranger.visits() == kVisits);
+        CHECK(stranger.visits() > 0);
         for (const Outcome& outcome : outcomes) CHECK(outcome.seconds < 30);
         CHECK(live_errors() == 0);
       }
-    }
-  }
-
-  TEST_CASE("untrusted peers that never stop: all ranks give up at the time-out") {
-    for (const auto& plugin : plugins()) {
-      if (plugin->item().reach < PLAIT_COMM_REACH_NETWORK) continue;
-      const Stranger stranger(10000, false);
-      const LateStore store(stranger, 1);
-      const auto outcomes = each_rank(3, [&](uint32_t rank) {
-        Comm(*plugin, store.raw(), rank, 3, {"data[0]", 1, 60});
-      });
-      bool counted = false;
-      for (const Outcome& outcome : outcomes) {
-        CAPTURE(outcome.text);
-        CHECK(outcome.code == PLAIT_ERR_PEER);
-        CHECK(outcome.seconds < 10);
-        counted = counted || outcome.text.find(" within 1 s in ") != std::string::npos;
-      }
-      CHECK(counted);
-      CHECK(live_errors() == 0);
     }
   }
 }

@@ -24,6 +24,10 @@ namespace plait::comm_gloo {
 
 namespace tcp = ::gloo::transport::tcp;
 
+void fail_io(const std::string& what) {
+  fail(PLAIT_ERR_IO, "[gloo] " + what + ": " + std::strerror(errno));
+}
+
 namespace {
 
 struct Address {
@@ -33,10 +37,6 @@ struct Address {
   sockaddr* raw() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-[[noreturn]] void fail_io(const std::string& what) {
-  fail(PLAIT_ERR_IO, "[gloo] " + what + ": " + std::strerror(errno));
-}
-
 std::string text_of(const Address& address) {
   char text[NI_MAXHOST];
   if (getnameinfo(address.raw(), address.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST))
@@ -44,10 +44,10 @@ std::string text_of(const Address& address) {
   return text;
 }
 
-Address resolve(const std::string& host) {
+Address resolve(const std::string& host, const char* port = "9") {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  const int rc = getaddrinfo(host.c_str(), "9", &hints, &found);
+  const int rc = getaddrinfo(host.c_str(), port, &hints, &found);
   if (rc != 0)
     fail(PLAIT_ERR_CONFIG, "[gloo] host '" + host + "' has no address: " + gai_strerror(rc) +
                                "; use host names that every machine can resolve");
@@ -109,17 +109,21 @@ std::string listen_address(const std::string& interface, const std::string& own_
 
 namespace {
 
-// Compares address and port; the rest of the structures is padding.
-bool equal(const sockaddr_storage& a, const sockaddr_storage& b) {
-  if (a.ss_family != b.ss_family) return false;
-  if (a.ss_family == AF_INET) {
-    const auto &x = reinterpret_cast<const sockaddr_in&>(a),
-               &y = reinterpret_cast<const sockaddr_in&>(b);
-    return x.sin_port == y.sin_port && x.sin_addr.s_addr == y.sin_addr.s_addr;
-  }
-  const auto &x = reinterpret_cast<const sockaddr_in6&>(a),
-             &y = reinterpret_cast<const sockaddr_in6&>(b);
-  return x.sin6_port == y.sin6_port && !std::memcmp(&x.sin6_addr, &y.sin6_addr, 16);
+std::string bytes_of(const Address& address) {
+  return {reinterpret_cast<const char*>(&address.storage), address.size};
+}
+Address address_of(std::string_view bytes) {
+  Address address;
+  if (bytes.size() > sizeof address.storage) fail(PLAIT_ERR_PEER, "[gloo] an address is too long");
+  std::memcpy(&address.storage, bytes.data(), bytes.size());
+  address.size = static_cast<socklen_t>(bytes.size());
+  return address;
+}
+// getsockname() or getpeername(); empty if the descriptor has no such address.
+std::string name_of(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
+  Address address;
+  address.size = sizeof address.storage;
+  return name(fd, address.raw(), &address.size) == 0 ? bytes_of(address) : "";
 }
 
 std::vector<int> open_descriptors() {
@@ -132,33 +136,75 @@ std::vector<int> open_descriptors() {
   return all;
 }
 
-void tune(int fd, double timeout) {
-  const int on = 1;
-  const auto patience = static_cast<unsigned>(std::clamp(timeout, 1.0, 3600.0) * 1000);
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);  // milliseconds
+Fd stream_socket(int family) {
+  Fd fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) fail_io("cannot make a socket");
+  return fd;
+}
+
+// The connection is gone, not the socket that listens (accept(2), "Error handling").
+bool concerns_one_connection(int error) {
+  constexpr int kErrors[] = {EAGAIN,       EINTR,       ECONNABORTED, EPERM,
+                             EPROTO,       ENETDOWN,    EHOSTDOWN,    ENETUNREACH,
+                             EHOSTUNREACH, ENOPROTOOPT, EOPNOTSUPP,   ENONET};
+  return std::find(std::begin(kErrors), std::end(kErrors), error) != std::end(kErrors);
 }
 
 }  // namespace
 
-std::vector<Fd> duplicate_sockets(const std::vector<Connection>& connections, double timeout) {
-  std::vector<Fd> sockets(connections.size());
+Listener listen_on(const std::string& address) {
+  const Address own = resolve(address, "0");
+  Listener listener{stream_socket(own.storage.ss_family), ""};
+  if (bind(listener.socket.get(), own.raw(), own.size) || listen(listener.socket.get(), SOMAXCONN))
+    fail_io("cannot listen on " + address);
+  listener.address = name_of(listener.socket.get(), getsockname);
+  return listener;
+}
+
+Fd accept_connection(int listener) {
+  Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd && !concerns_one_connection(errno)) fail_io("cannot accept a connection");
+  return fd;
+}
+
+Fd start_connecting(const std::string& address, int& error) {
+  const Address to = address_of(address);
+  Fd fd = stream_socket(to.storage.ss_family);
+  error = connect(fd.get(), to.raw(), to.size) == 0 || errno == EINPROGRESS ? 0 : errno;
+  return fd;
+}
+
+int connect_error(int socket) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) ? errno : error;
+}
+
+void tune(int socket, double timeout) {
+  const int on = 1;
+  const auto patience = static_cast<unsigned>(std::clamp(timeout, 1.0, 3600.0) * 1000);
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);  // milliseconds
+}
+
+std::vector<char> gloo_address(const std::string& address) {
+  return tcp::Address(address_of(address).storage).bytes();
+}
+
+std::vector<int> find_sockets(const std::vector<std::vector<char>>& own, const std::string& other) {
+  std::vector<std::string> addresses;
+  for (const auto& one : own)
+    addresses.push_back(
+        one.empty() ? "" : bytes_of({tcp::Address(one).getSockaddr(), sizeof(sockaddr_in)}));
+  std::vector<int> found(own.size(), -1);
   for (const int fd : open_descriptors()) {
-    Address own, other;
-    own.size = other.size = sizeof own.storage;
-    if (getsockname(fd, own.raw(), &own.size) || getpeername(fd, other.raw(), &other.size))
-      continue;
-    for (size_t i = 0; i < sockets.size(); ++i) {
-      const Connection& one = connections[i];
-      if (one.own.empty()) continue;
-      const bool listened = equal(own.storage, tcp::Address(one.own).getSockaddr());
-      if (!listened && !equal(other.storage, tcp::Address(one.other).getSockaddr())) continue;
-      fcntl(fd, F_SETFD, FD_CLOEXEC);
-      tune(fd, timeout);
-      sockets[i] = Fd(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    }
+    const std::string name = name_of(fd, getsockname);
+    if (name.empty() || name_of(fd, getpeername) != other) continue;
+    const auto at = std::find(addresses.begin(), addresses.end(), name);
+    if (at != addresses.end()) found[static_cast<size_t>(at - addresses.begin())] = fd;
   }
-  return sockets;
+  return found;
 }
 
 bool peer_closed(int fd) {

@@ -11,6 +11,9 @@ namespace plait::comm_gloo {
 
 using Clock = std::chrono::steady_clock;
 
+// Throws PLAIT_ERR_IO: `what`, and the text of errno.
+[[noreturn]] void fail_io(const std::string& what);
+
 // `seconds` from now; at most a year, so that it does not overflow.
 Clock::time_point after(double seconds);
 
@@ -22,15 +25,29 @@ using kit::Fd;
 std::string listen_address(const std::string& interface, const std::string& own_host,
                            const std::vector<std::string>& hosts);
 
-// One of Gloo's connections, as the listening addresses of both sides: one of them is still an
-// endpoint. In Gloo's byte format.
-struct Connection {
-  std::vector<char> own, other;
+// A socket that listens, and its address as bytes that other ranks connect to.
+struct Listener {
+  Fd socket;
+  std::string address;
 };
-// A second descriptor of each connection's socket, which stays open when Gloo closes its own; empty
-// where no such socket exists. The sockets are tuned (a dead route is noticed within `timeout`
-// seconds) and not inherited by child processes.
-std::vector<Fd> duplicate_sockets(const std::vector<Connection>& connections, double timeout);
+// Listens on a free port of `address` (numeric). Non-blocking. Throws PLAIT_ERR_IO.
+Listener listen_on(const std::string& address);
+// The next connection, non-blocking; empty if there is none. Throws PLAIT_ERR_IO.
+Fd accept_connection(int listener);
+// A non-blocking socket that connects to a Listener::address. `error`: errno if that failed at
+// once, else 0, and connect_error() says how it ended once the socket is writable. Throws
+// PLAIT_ERR_IO.
+Fd start_connecting(const std::string& address, int& error);
+int connect_error(int socket);  // errno; 0: it is connected
+// Small messages are sent at once, and a dead route is noticed within `timeout` seconds.
+void tune(int socket, double timeout);
+
+// Gloo's format of an address.
+std::vector<char> gloo_address(const std::string& address);
+// The descriptors of this process whose sockets have the IPv4 addresses `own` (R; in Gloo's
+// format) and the address `other` at their other end ("": none, they listen). -1 where there is
+// none.
+std::vector<int> find_sockets(const std::vector<std::vector<char>>& own, const std::string& other);
 
 // Whether the other end has closed or reset the connection and all its data has been read.
 bool peer_closed(int fd);
