@@ -10,6 +10,7 @@ using namespace emulator;
 namespace {
 
 constexpr size_t kMemory = size_t{8} << 30;
+constexpr size_t kNodeBytes = 1024;  // of a node of an instantiated graph
 
 bool is_device(CUdevice device) { return device >= 0 && device < driver().gpus; }
 
@@ -166,6 +167,7 @@ CUresult cuMemGetInfo(size_t* free, size_t* total) {
   ENTER(cuMemGetInfo, kContext);
   *total = kMemory;
   *free = kMemory - driver().used;
+  for (const CUgraphExec graph : driver().executables) *free -= kNodeBytes * graph->nodes->size();
   return CUDA_SUCCESS;
 }
 

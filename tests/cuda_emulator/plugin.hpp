@@ -76,9 +76,10 @@ inline plait_op_desc softmax_desc() {
 // An open device.
 class OpenDevice {
  public:
-  explicit OpenDevice(const abi_host::OptionValues& given = {}) {
+  explicit OpenDevice(const abi_host::OptionValues& given = {},
+                      const plait_host& host = *plugin().host()) {
     const auto options = abi_host::options_of(item().options, item().n_options, given);
-    REQUIRE(take(item().open(plugin().host(), &options.head, &device_)) == "");
+    REQUIRE(take(item().open(&host, &options.head, &device_)) == "");
   }
   ~OpenDevice() { close(); }
   OpenDevice(const OpenDevice&) = delete;

@@ -51,6 +51,36 @@ TEST_CASE("a capture of one queue is launched on another after the first is clos
   }
 }
 
+// The log of a device's host.
+std::string logged;
+
+TEST_CASE("the log says how many nodes a graph has and what it takes of the GPU's memory") {
+  emulator_configure(nullptr, 1);
+  logged.clear();
+  plait_host host = *plugin().host();
+  host.log = [](const plait_host*, uint32_t level, const char* text, uint64_t size) {
+    if (level == PLAIT_LOG_DEBUG) logged += std::string(text, size) + "\n";
+  };
+  const auto& item = OpenDevice::item();
+  {
+    const OpenDevice device({}, host);
+    float* memory[2] = {device.memory(), device.memory()};
+    plait_queue* queue = device.queue();
+    plait_graph* graph = nullptr;
+    CHECK(take(item.capture_begin(queue)) == "");
+    for (int i = 0; i < 3; ++i)
+      CHECK(take(item.copy(queue, PLAIT_COPY_ON_DEVICE, memory[1], memory[0], 4)) == "");
+    CHECK(take(item.capture_end(queue, &graph)) == "");
+    CHECK(logged ==
+          "[cuda] a graph of 3 nodes takes 3072 bytes of the GPU's memory, beside the memory that "
+          "is planned\n");
+    item.graph_close(graph);
+    item.queue_close(queue);
+    for (float* m : memory) item.free(device.get(), m);
+  }
+  check_nothing_is_left();
+}
+
 TEST_CASE("events of a list of calls are recorded and waited for at each launch") {
   emulator_configure(nullptr, 1);
   const auto& item = OpenDevice::item();

@@ -13,6 +13,11 @@ void check_work(CUresult r) {
                                "any more");
 }
 
+CUresult free_memory(size_t& bytes) {
+  size_t all = 0;
+  return driver().cuMemGetInfo(&bytes, &all);
+}
+
 }  // namespace
 
 Event::Event(Device& device) : device_(device) {
@@ -31,14 +36,23 @@ bool Event::passed() const {
 // Uploaded at once, so that the first launch is as fast as the others. Work of a backend's stream
 // keeps the priority of that stream, else a graph has the one of the stream that launches it.
 Graph::Graph(Device& device, CUgraph recorded, CUstream upload) : device_(device) {
-  const CUresult r =
-      driver().cuGraphInstantiate(&exec_, recorded, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
-  driver().cuGraphDestroy(recorded);
+  const Driver& d = driver();
+  size_t nodes = 0, before = 0, after = 0;
+  CUresult r = d.cuGraphGetNodes(recorded, nullptr, &nodes);
+  if (r == CUDA_SUCCESS) r = free_memory(before);
+  if (r == CUDA_SUCCESS)
+    r = d.cuGraphInstantiate(&exec_, recorded, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+  d.cuGraphDestroy(recorded);
   check(r, "making a graph of the recorded work");
-  if (const CUresult u = driver().cuGraphUpload(exec_, upload); u != CUDA_SUCCESS) {
-    driver().cuGraphExecDestroy(exec_);
-    check(u, "uploading a graph");
-  }
+  r = d.cuGraphUpload(exec_, upload);
+  if (r == CUDA_SUCCESS) r = free_memory(after);
+  if (r != CUDA_SUCCESS) d.cuGraphExecDestroy(exec_);
+  check(r, "uploading a graph");
+  // The plan does not know this memory, which the driver takes in blocks of its own.
+  device.host().log(PLAIT_LOG_DEBUG,
+                    "[cuda] a graph of " + std::to_string(nodes) + " nodes takes " +
+                        std::to_string(before > after ? before - after : 0) +
+                        " bytes of the GPU's memory, beside the memory that is planned");
 }
 
 Graph::~Graph() {

@@ -30,6 +30,7 @@ namespace plait::cuda {
   X(cuMemFree)                         \
   X(cuMemHostAlloc)                    \
   X(cuMemFreeHost)                     \
+  X(cuMemGetInfo)                      \
   X(cuPointerGetAttribute)             \
   X(cuMemsetD8Async)                   \
   X(cuMemcpyHtoDAsync)                 \
@@ -46,6 +47,7 @@ namespace plait::cuda {
   X(cuEventDestroy)                    \
   X(cuEventRecord)                     \
   X(cuEventQuery)                      \
+  X(cuGraphGetNodes)                   \
   X(cuGraphInstantiate)                \
   X(cuGraphUpload)                     \
   X(cuGraphLaunch)                     \
