@@ -106,6 +106,7 @@ void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems
                               ? "no device plugin is loaded" + plan.registry->load_summary()
                               : "no device can be used here: " + refused,
                           "", PLAIT_ERR_NOT_FOUND);
+    if (context.rank == 0) warn_of_other_devices(plan, context.log);
   }
   const plait_device_item& item = plan.registry->device(plan.device);
   plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,

@@ -78,6 +78,18 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
             " empty samples; use batch.global = " + std::to_string(samples) + " or less");
 }
 
+void warn_of_other_devices(const Plan& plan, Log* log) {
+  if (!log) return;
+  std::vector<std::string> lost;  // by name, or by path where no name could be read
+  for (const plugin::LoadEntry& entry : plan.registry->report().entries)
+    if (entry.outcome == plugin::Outcome::kRejected)
+      lost.push_back(entry.name.empty() ? "'" + entry.path + "'" : entry.name);
+  if (lost.empty()) return;
+  log->warn("[plan] run.device = \"auto\" takes '" + plan.device +
+            "'; a better device may be in plugins that could not be loaded: " + join(lost) +
+            "; mend what the warnings above say, or name the device in run.device");
+}
+
 void warn_many_threads(const config::Experiment& e, int64_t used, Log* log) {
   const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
   if (!log || cores < 1 || std::min<int64_t>(e.run.threads, used) <= cores) return;

@@ -11,6 +11,8 @@ namespace plait::plan {
 void warn_ignored(const config::Experiment& experiment, bool trains, Log* log);
 // About a batch that has more samples than there are; `samples`: of [data.train].
 void warn_large_batch(const config::Experiment& experiment, int64_t samples, Log* log);
+// About a device that "auto" took while plugins could not be loaded: a better one may be theirs.
+void warn_of_other_devices(const Plan& plan, Log* log);
 // About more threads than this machine has cores; used: by the device.
 void warn_many_threads(const config::Experiment& experiment, int64_t used, Log* log);
 // About samples of training, or generated sequences, longer than model.context_length.

@@ -1,6 +1,7 @@
 """plait check: all problems of an experiment at once, each with its place and the expected value."""
 
 import os
+import re
 import unittest
 
 from support import Case, TINY
@@ -141,6 +142,19 @@ class Keys(Check):
         self.assertEqual(self.expect(0, "plan", "t.toml", allow, "--json").records[0]["device"], "reference")
         found = self.problems(TINY, "plugins.allow=" + str(needed).replace("'", '"'))
         self.assertIn("reference: plugin 'device-reference' is not in plugins.allow", found["run.device"]["message"])
+
+    def test_auto_tells_that_a_better_device_may_be_lost(self):
+        """A plugin that does not load takes its device with it, and the run would be slow without a word of why."""
+        self.write("t.toml", TINY)
+        (self.folder / "broken").mkdir()
+        (self.folder / "broken/plait-device-fast.so").write_text("no library")
+        told = "run.device = \"auto\" takes '"
+        for words, lost in (((), False), (("--plugins", "broken"), True), (("--plugins", "broken", "run.device=reference"), False)):
+            for verb in ("check", "run"):
+                done = self.expect(0, verb, "t.toml", *words, *(["run.steps=1"] if verb == "run" else []))
+                self.assertEqual(done.err.count(told), int(lost), done.err)
+                self.assertEqual(bool(re.search(told + r"\w+'; .* could not be loaded: '[^']*/broken/plait-device-fast\.so'; mend ", done.err)), lost,
+                                 done.err)
 
     def test_tie_of_no_parameter(self):
         linear, tied = '{type = "linear", out = 8}', '{type = "linear", out = 8, tie = {wieght = "model.linear1.weight"}}'
