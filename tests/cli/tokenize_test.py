@@ -4,13 +4,14 @@ import base64
 import gzip
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
 import time
 import unittest
 
-from support import Case, PLAIT, ROOT
+from support import Case, PLAIT, ROOT, TIME
 
 TEXTS = ("The first document.\n", "Ünïcode, 5 €", "", "x" * 3000)
 
@@ -60,6 +61,16 @@ class Tokenize(Case):
         self.assertEqual((len(documents), facts["eod"]), (501, 256))
         self.assertEqual({d[-1] for d in documents}, {256})
         self.assertEqual(bytes(documents[-1][:-1]), b"one\ntext")
+
+    @unittest.skipIf(resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY, "the stacks of threads are limited here")
+    def test_no_thread_can_be_started(self):
+        """A stack that no address space has room for: one thread takes all documents."""
+        self.write("c.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+        words = [PLAIT, "data", "tokenize", "c.jsonl", "--tokenizer", "bytes", "--threads", "3", "--out", "c"]
+        done = subprocess.run(words, cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIME,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 47, resource.RLIM_INFINITY)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([bytes(d).decode() for d in read(self.folder, "c")[0]], list(TEXTS))
 
     def test_chars(self):
         self.write("t.txt", "to be or not to be")

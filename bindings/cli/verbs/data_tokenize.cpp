@@ -8,7 +8,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/documents.hpp"
@@ -181,7 +183,10 @@ void Tokenize::encode_batch() {
   };
   std::vector<std::thread> others;
   const size_t n = std::min<size_t>(arguments_.threads, batch_.size());
-  for (size_t t = 1; t < n; ++t) others.emplace_back(work);
+  try {
+    for (size_t t = 1; t < n; ++t) others.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: these take all documents
+  }
   work();
   for (std::thread& t : others) t.join();
 }
