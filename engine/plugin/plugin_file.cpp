@@ -59,27 +59,26 @@ bool is_unknown_to_container(uid_t user) {
   return overflow >> unknown && user == unknown;
 }
 
-void check_own_folder(const std::string& path, const struct stat& s) {
+void check_own_folder(const std::string& path, const std::string& folder, const struct stat& s) {
   if (S_ISDIR(s.st_mode) && ours_or_roots(s) && (!others_may_write(s) || is_sticky(s))) return;
-  throw PluginLoadError(path,
-                        "its folder has " + mode_text(s) +
-                            ", expected one owned by you or root that nobody else may write",
-                        "run chmod go-w on the folder, or move the plugin");
+  throw PluginFolderError(
+      path, "its folder", folder,
+      "has " + mode_text(s) + ", expected one owned by you or root that nobody else may write",
+      "run chmod go-w on the folder");
 }
 
 void check_folder_above(const std::string& path, const std::string& folder, const struct stat& s,
                         bool is_engines) {
-  const std::string found = "the folder '" + folder + "' above it has " + mode_text(s);
+  const auto refuse = [&](const char* expected, const char* fix) {
+    throw PluginFolderError(path, "the folder '" + folder + "' above it", folder,
+                            "has " + mode_text(s) + ", expected one " + expected, fix);
+  };
   if (!S_ISDIR(s.st_mode) || ((s.st_mode & 002) != 0 && !is_sticky(s)))
-    throw PluginLoadError(path, found + ", expected one that not everybody may write",
-                          "run chmod o-w on that folder, or move the plugin");
+    refuse("that not everybody may write", "run chmod o-w on that folder");
   if (is_engines) return;
   if (others_may_write(s) && !is_sticky(s))
-    throw PluginLoadError(path, found + ", expected one that no group of others may write",
-                          "run chmod g-w on that folder, or chmod +t, or move the plugin");
-  if (!ours_or_roots(s) && !is_unknown_to_container(s.st_uid))
-    throw PluginLoadError(path, found + ", expected one owned by you or root",
-                          "move the plugin to a folder of yours");
+    refuse("that no group of others may write", "run chmod g-w on that folder, or chmod +t");
+  if (!ours_or_roots(s) && !is_unknown_to_container(s.st_uid)) refuse("owned by you or root", "");
 }
 
 }  // namespace
@@ -122,7 +121,7 @@ void PluginFile::check_permissions() const {
     if (folder != own)
       check_folder_above(path_, folder, entry_at(folder), contains(folder, engine));
   }
-  check_own_folder(path_, entry_at(own));
+  check_own_folder(path_, own, entry_at(own));
   const struct stat file = file_->status();
   if (!ours_or_roots(file) || others_may_write(file))
     throw PluginLoadError(path_,

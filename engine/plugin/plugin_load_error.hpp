@@ -23,4 +23,28 @@ class PluginLoadError : public Error {
   std::string reason_, fix_;
 };
 
+// The reason is a folder, and as good for every other plugin below it.
+class PluginFolderError : public PluginLoadError {
+ public:
+  // where: what the folder is to the plugin, as "its folder". fault: "has mode 0777, expected ...".
+  // fix: what to do with the folder; "" where nothing but another place helps.
+  PluginFolderError(const std::string& path, const std::string& where, std::string folder,
+                    std::string fault, const std::string& fix)
+      : PluginLoadError(path, where + " " + fault, remedy(fix, "plugin")),
+        folder_(std::move(folder)),
+        fault_(std::move(fault)),
+        fix_(remedy(fix, "plugins")) {}
+  const std::string& folder() const { return folder_; }
+  const std::string& fault() const { return fault_; }
+  const std::string& fix_of_all() const { return fix_; }  // of all plugins below the folder
+
+ private:
+  static std::string remedy(const std::string& fix, const std::string& what) {
+    return fix.empty() ? "move the " + what + " to a folder of yours"
+                       : fix + ", or move the " + what;
+  }
+
+  std::string folder_, fault_, fix_;
+};
+
 }  // namespace plait::plugin

@@ -150,6 +150,11 @@ void Registry::load_file(const SearchPath& location, const std::string& path,
     } else {
       load_checked(entry);
     }
+  } catch (const PluginFolderError& refusal) {
+    failure = std::current_exception();
+    entry.reason = refusal.reason();
+    entry.fix = refusal.fix();
+    entry.folder = {refusal.folder(), refusal.fault(), refusal.fix_of_all()};
   } catch (const PluginLoadError& refusal) {
     failure = std::current_exception();
     entry.outcome = refusal.code() == PLAIT_ERR_NOT_FOUND ? Outcome::kAbsent : Outcome::kRejected;
@@ -159,14 +164,15 @@ void Registry::load_file(const SearchPath& location, const std::string& path,
     failure = std::current_exception();
     entry.reason = error.text();
   }
+  const bool named = location.must && !found_in_folder;
+  if (named) entry.folder.reset();  // it is thrown, of this file alone
   report_.entries.push_back(entry);
 
-  const bool named = location.must && !found_in_folder;
   if (entry.outcome == Outcome::kLoaded && !found_in_folder)
     log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path);
   else if (failure && named)
     std::rethrow_exception(failure);
-  else if (failure)
+  else if (failure && !entry.folder)  // else load_all() tells it, once for all below it
     log_.warn("[plugin] '" + path + "': " + entry.reason + (entry.fix.empty() ? "" : "; ") +
               entry.fix);
   else if (named && !entry.fix.empty())  // without a fix it is the same file again
@@ -197,32 +203,44 @@ bool Registry::is_closed(const SearchPath& location) {
   }
 }
 
-void Registry::load_all(const std::vector<SearchPath>& locations) {
-  for (const SearchPath& location : locations) {
-    if (is_closed(location)) continue;
-    const bool folder = is_absolute(location.path) && files_.is_folder(location.path);
-    if (!folder && !location.must && !files_.exists(location.path)) {
-      report_.entries.push_back({location.path,
-                                 location.source,
-                                 Outcome::kAbsent,
-                                 "",
-                                 "",
-                                 "there is no such file or folder",
-                                 "",
-                                 {}});
-      if (location.source == "PLAIT_PLUGIN_PATH")
-        log_.warn("[plugin] '" + location.path +
-                  "' of PLAIT_PLUGIN_PATH: there is no such file or folder");
-      continue;
-    }
-    const std::vector<std::string> found =
-        folder ? plugin_files(files_, location) : std::vector{location.path};
-    const size_t before = plugins_.size();
-    for (const std::string& path : found) load_file(location, path, folder);
-    if (folder && plugins_.size() > before)
-      log_.debug("[plugin] " + std::to_string(plugins_.size() - before) + " plugins loaded from " +
-                 location.path);
+void Registry::load_place(const SearchPath& location) {
+  if (is_closed(location)) return;
+  const bool folder = is_absolute(location.path) && files_.is_folder(location.path);
+  if (!folder && !location.must && !files_.exists(location.path)) {
+    report_.entries.push_back({location.path,
+                               location.source,
+                               Outcome::kAbsent,
+                               "",
+                               "",
+                               "there is no such file or folder",
+                               "",
+                               {}});
+    if (location.source == "PLAIT_PLUGIN_PATH")
+      log_.warn("[plugin] '" + location.path +
+                "' of PLAIT_PLUGIN_PATH: there is no such file or folder");
+    return;
   }
+  const std::vector<std::string> found =
+      folder ? plugin_files(files_, location) : std::vector{location.path};
+  const size_t before = plugins_.size();
+  for (const std::string& path : found) load_file(location, path, folder);
+  if (folder && plugins_.size() > before)
+    log_.debug("[plugin] " + std::to_string(plugins_.size() - before) + " plugins loaded from " +
+               location.path);
+}
+
+void Registry::load_all(const std::vector<SearchPath>& locations) {
+  const size_t first = report_.entries.size();
+  const auto tell_folders = [&] {
+    for (const std::string& line : report_.folder_lines(first)) log_.warn("[plugin] " + line);
+  };
+  try {
+    for (const SearchPath& location : locations) load_place(location);
+  } catch (...) {
+    tell_folders();
+    throw;
+  }
+  tell_folders();
 }
 
 void Registry::load_static(const plait_plugin& plugin) {

@@ -40,8 +40,8 @@ class Registry : public config::Catalog {
   // found, supported and fix; the registry is as before then. One of a name already loaded is
   // refused.
   void load(const std::string& path);
-  // Loads every plugin of these places. A failure goes into the report and the log (WARN); in a
-  // place that `must` be, it is thrown.
+  // Loads every plugin of these places. A failure goes into the report and the log (WARN; one line
+  // where a folder is the reason for several); in a place that `must` be, it is thrown.
   void load_all(const std::vector<SearchPath>& places);
   // Adds items that are part of the program itself, as if a plugin called `name` had been loaded:
   // tests, and hosts that link their plugins statically.
@@ -99,6 +99,7 @@ class Registry : public config::Catalog {
   // found_in_folder: nobody named this very file.
   void load_file(const SearchPath& place, const std::string& path, bool found_in_folder);
   void load_checked(LoadEntry& entry);
+  void load_place(const SearchPath& place);
   void open(std::unique_ptr<Library> library, const plait_plugin* table, const std::string& path);
   bool is_no_plugin(const std::string& path) const;
   // A place that nobody named and that this process may not look into; it is reported.

@@ -174,6 +174,50 @@ TEST_CASE("a folder above the plugin's whose entries others may replace") {
                        "move the plugin to a folder of yours"});
 }
 
+TEST_CASE("a folder that several plugins are refused for is told once, with their number") {
+  const Scratch at;
+  at.copy(fault("none"), "one/plait-a.so");
+  at.copy(fault("twin"), "one/plait-b.so");
+  at.copy(fault("exports"), "two/plait-c.so");
+  const std::string one = at.folder + "/one", two = at.folder + "/two";
+  REQUIRE(chmod(one.c_str(), 0777) == 0);
+  REQUIRE(chmod(two.c_str(), 0777) == 0);
+  {
+    Bench bench;
+    bench.registry.load_all({{one, "user", false}, {two, "engine", false}});
+    CHECK(std::count(bench.lines.begin(), bench.lines.end(), '\n') == 2);
+    CHECK(contains(bench.lines,
+                   "2 [plugin] 2 plugins are not loaded: the folder '" + one + "' has owner "));
+    CHECK(contains(bench.lines,
+                   "mode 0777, expected one owned by you or root that nobody else may write; run "
+                   "chmod go-w on the folder, or move the plugins"));
+    CHECK(contains(bench.lines, "2 [plugin] '" + two + "/plait-c.so': its folder has "));
+    const std::string summary = bench.registry.load_summary();
+    CHECK(contains(summary, ": 2 plugins (the folder '" + one + "' has "));
+    CHECK(contains(summary, ", fault-exports (its folder has "));
+    // The report has each of them.
+    for (const LoadEntry& entry : bench.registry.report().entries)
+      CHECK(contains(entry.reason, "its folder has "));
+  }
+  // One folder above all; a plugin asked for by name is an error of its own, and no line.
+  REQUIRE(chmod(one.c_str(), 0755) == 0);
+  REQUIRE(chmod(two.c_str(), 0755) == 0);
+  REQUIRE(chmod(at.folder.c_str(), 0777) == 0);
+  Bench bench;
+  std::string text;
+  try {
+    bench.registry.load_all(
+        {{one, "given", true}, {two, "engine", false}, {two + "/plait-c.so", "experiment", true}});
+  } catch (const Error& e) {
+    text = e.text();
+  }
+  CHECK(contains(
+      text, "[plugin] '" + two + "/plait-c.so': the folder '" + at.folder + "' above it has "));
+  CHECK(std::count(bench.lines.begin(), bench.lines.end(), '\n') == 1);
+  CHECK(contains(bench.lines, "3 plugins are not loaded: the folder '" + at.folder + "' has "));
+  CHECK(contains(bench.lines, "run chmod o-w on that folder, or move the plugins"));
+}
+
 TEST_CASE("a second plugin with an item of the same name loads without that item, naming both") {
   Bench bench;
   CHECK(bench.refusal(fault("none")) == "");
