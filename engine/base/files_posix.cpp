@@ -148,7 +148,7 @@ class PosixFiles final : public FileSystem {
     return names;
   }
   void make_folder(const std::string& path) override {
-    if (::mkdir(path.c_str(), 0777) != 0) fail_path("make the folder", path, errno);
+    if (::mkdir(path.c_str(), 0777) != 0) posix::fail_making("make the folder", path, errno);
   }
   void remove(const std::string& path) override {
     if (::remove(path.c_str()) != 0) fail_path("remove", path, errno);

@@ -12,6 +12,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/json.hpp"
+#include "engine/base/posix_read.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::observe {
@@ -159,9 +160,9 @@ void make_place(FileSystem& files, const std::string& path) {
     files.make_folders(path);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_IO && e.code() != PLAIT_ERR_NOT_FOUND) throw;
-    fail(PLAIT_ERR_IO, e.text() +
-                           "; name a folder for the run's files that can be written, with "
-                           "--run-dir or run.out");
+    const bool told = e.text().ends_with(posix::kAnotherPlace);
+    fail(PLAIT_ERR_IO, e.text() + (told ? "" : std::string("; ") + posix::kAnotherPlace) +
+                           " for the run's files, with --run-dir or run.out");
   }
 }
 

@@ -323,14 +323,6 @@ class Spoiled(Case):
         self.assertEqual((status["state"], status["loss"]), ("aborted", losses[-1]))
         self.assertRegex((self.folder / "r/log/rank-0.log").read_text(), r"Z error \[run\] aborted: .* in a row")
 
-    def test_a_folder_that_cannot_be_written(self):
-        self.write("t.toml", TINY)
-        self.write("file", "in the way")
-        outcome = self.plait("run", "t.toml", "--run-dir", "file/r")
-        self.assertEqual(outcome.code, 3)
-        self.assertIn("file", outcome.err)
-        self.assertIn("name a folder for the run's files that can be written, with --run-dir or run.out", outcome.err)
-
 
 if __name__ == "__main__":
     unittest.main()

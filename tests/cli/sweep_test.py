@@ -25,7 +25,7 @@ class Sweep(Case):
     def test_a_folder_that_cannot_be_made(self):
         self.write("file", "")
         self.fails(3, ["sweep", "t.toml", "run.seed=1,2", "--dir", "file/x"],
-                   "[cli] the folder 'file/x' of the sweep cannot be made: Not a directory; name another one with --dir")
+                   "[cli] cannot make the folder 'file/x': '", "/file' is a file, not a folder; name another place, with --dir")
         (self.folder / "s/sweep.lock").mkdir(parents=True)
         self.fails(3, ["sweep", "t.toml", "run.seed=1,2", "--dir", "s"],
                    "[cli] 's/sweep.lock' cannot be opened: Is a directory; name another folder with --dir")

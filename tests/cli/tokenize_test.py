@@ -142,7 +142,8 @@ class Tokenize(Case):
                 self.fails(2, ["data", "tokenize", file, *words, "--out", "o"], *says)
         self.fails(1, ["data", "tokenize", "a.txt", *chars, "--out", "o"], "a.txt: ", "the character 'c' at byte 2 is none of the 2 tokens")
         self.fails(3, ["data", "tokenize", "cut.txt.gz", *byte, "--out", "o"], "'cut.txt.gz' cannot be read to its end")
-        self.fails(3, ["data", "tokenize", "a.txt", *byte, "--out", "a.txt/o"], "cannot make the folder 'a.txt' of --out")
+        self.fails(3, ["data", "tokenize", "a.txt", *byte, "--out", "a.txt/o"], "cannot make the folder 'a.txt': ",
+                   "is a file, not a folder; name another place, with --out")
         self.assertEqual(sorted(p.name for p in self.folder.iterdir() if p.name.startswith("o.")), [])
 
     def test_the_folder_is_made(self):

@@ -8,6 +8,7 @@
 #include "bindings/cli/data/fetch.hpp"
 #include "bindings/cli/data/sets.hpp"
 #include "bindings/cli/data/verify.hpp"
+#include "bindings/cli/made_folder.hpp"
 
 namespace plait::cli {
 namespace {
@@ -161,10 +162,7 @@ std::vector<fs::path> missing_folders(fs::path folder) {
 int Get::run() {
   std::error_code error;
   const std::vector<fs::path> made = missing_folders(folder_);
-  fs::create_directories(folder_, error);
-  if (error)
-    throw CliError(kEnvironment,
-                   "[data] cannot make the folder '" + folder_.string() + "': " + error.message());
+  make_folders(folder_, "data", "with --data");
   try {
     for (const SetFile& file : set_.files) get(file);
   } catch (const CliError&) {

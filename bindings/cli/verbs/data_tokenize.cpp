@@ -17,6 +17,7 @@
 #include "bindings/cli/data/stop_request.hpp"
 #include "bindings/cli/data/token_files.hpp"
 #include "bindings/cli/data/tokenizer_argument.hpp"
+#include "bindings/cli/made_folder.hpp"
 
 namespace plait::cli {
 namespace {
@@ -243,18 +244,10 @@ int Tokenize::interrupted(const TokenFileWriter& to) {
   return kInterrupted;
 }
 
-void make_folder_of(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) fs::create_directories(folder, error);
-  if (error)
-    throw CliError(kEnvironment, "[data] cannot make the folder '" + folder.string() +
-                                     "' of --out: " + error.message());
-}
-
 int Tokenize::run() {
   check_out();
-  make_folder_of(arguments_.out);
+  if (const fs::path folder = fs::path(arguments_.out).parent_path(); !folder.empty())
+    make_folders(folder, "data", "with --out");
   const int32_t eod = arguments_.append_eod ? end_token() : -1;
   for (const std::string& file : arguments_.files) resumable_ &= fs::is_regular_file(file);
   const Json same = inputs(eod);

@@ -15,6 +15,7 @@
 #include "bindings/cli/help/declarations.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/made_folder.hpp"
 #include "bindings/cli/new/interview.hpp"
 #include "bindings/cli/new/starter.hpp"
 #include "bindings/cli/new/templates.hpp"
@@ -100,17 +101,9 @@ std::string with_data_option(const Context& context, std::string command) {
   return command;
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    throw CliError(kEnvironment,
-                   "[cli] cannot make the folder '" + folder.string() + "': " + error.message());
-}
-
 // Writes the files and tells the commands that come next.
 int write_all(Context& context, const fs::path& folder, const Template& made) {
-  make_folder(folder);
+  make_folders(folder, "cli", "as plait new NAME");
   std::error_code ignored;
   for (const auto& [name, text] : made.files)
     if (fs::exists(folder / name, ignored) && !context.yes) refuse_to_replace(folder / name);

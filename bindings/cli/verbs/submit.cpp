@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/made_folder.hpp"
 #include "bindings/cli/ranks.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
@@ -251,13 +252,9 @@ void Submit::write(const std::string& text) const {
     throw CliError(kUsage, "[submit] '" + path +
                                "' exists and is another script; submit it as it is with sbatch " +
                                path_word(path) + ", or replace it with --yes");
-  std::error_code error;
   const fs::path folder =
       script_.trials.empty() ? fs::path(script_.run_dir).parent_path() : fs::path(script_.run_dir);
-  if (!folder.empty()) fs::create_directories(folder, error);
-  if (error)
-    throw CliError(kEnvironment, "[submit] the folder '" + folder.string() +
-                                     "' cannot be made: " + error.message());
+  if (!folder.empty()) make_folders(folder, "submit", "with --run-dir");
   write_whole_file(path, text);
 }
 

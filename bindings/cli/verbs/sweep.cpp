@@ -17,6 +17,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/launch/cores.hpp"
+#include "bindings/cli/made_folder.hpp"
 #include "bindings/cli/ranks.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
@@ -298,11 +299,7 @@ std::string Sweep::free_folder(const std::string& name) const {
 // So that the same command continues the sweep, and another one is refused.
 void Sweep::open_record() {
   const std::string path = folder_ + "/sweep.json";
-  std::error_code error;
-  if (fs::create_directories(folder_, error); error)
-    throw CliError(kEnvironment, "[cli] the folder '" + folder_ +
-                                     "' of the sweep cannot be made: " + error.message() +
-                                     "; name another one with --dir");
+  make_folders(folder_, "cli", "with --dir");
   lock_.emplace(folder_);
   if (!fs::exists(path)) return write_record();
   Json rounds;

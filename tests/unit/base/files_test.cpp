@@ -112,8 +112,15 @@ TEST_CASE("errors name the path and the reason") {
   CHECK(error_of([&] { at.files.map(at.folder); }).code() == PLAIT_ERR_IO);
   CHECK(error_of([&] { at.files.open(at / "big", OpenMode::kCreate); }).code() == PLAIT_ERR_IO);
   CHECK(error_of([&] { at.files.make_folder(at.folder); }).code() == PLAIT_ERR_IO);
-  CHECK(error_of([&] { at.files.open(at / "no/such", OpenMode::kReplace); }).code() ==
-        PLAIT_ERR_NOT_FOUND);
+  e = error_of([&] { at.files.open(at / "no/such", OpenMode::kReplace); });
+  CHECK(e.code() == PLAIT_ERR_IO);
+  CHECK(contains(e.text(),
+                 "there is no folder '" + (at / "no") + "'; make it, or name another place"));
+  e = error_of([&] { at.files.make_folder(at / "big"); });
+  CHECK(contains(e.text(), "it is a file, not a folder; name another place"));
+  e = error_of([&] { at.files.make_folder(at / "big/x/y"); });
+  CHECK(e.code() == PLAIT_ERR_IO);
+  CHECK(contains(e.text(), ": '" + (at / "big") + "' is a file, not a folder; name another"));
   e = error_of([&] { at.files.rename(at / "p", at / "q"); });
   CHECK(contains(e.text(), "/p'"));
   CHECK(contains(e.text(), "/q'"));
