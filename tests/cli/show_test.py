@@ -156,6 +156,37 @@ type = "bytes"
             self.assertIn("  label 7\n", out)
         self.assertEqual(self.show("t-images-idx3-ubyte", "--json").records[2]["image"][:4], [0, 0, 255, 255])
 
+    def test_a_folder_of_idx_files(self):
+        folder = self.folder / "digits"
+        folder.mkdir()
+        for name, n in (("t10k", 2), ("train", 3)):
+            images = struct.pack(">BBBBIII", 0, 0, 8, 3, n, 4, 4) + bytes(range(16)) * n
+            labels = struct.pack(">BBBBI", 0, 0, 8, 1, n) + bytes(range(n))
+            (folder / f"{name}-images-idx3-ubyte").write_bytes(images)
+            (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
+        out = self.show("digits").out
+        self.assertIn("t10k: idx t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte.gz\ntrain: idx train-images-idx3-ubyte, ", out)
+        self.assertIn("shown is train; --dataset NAME shows another\n3 samples of idx, image u8 [4,4], label u8 []\n", out)
+        self.assertIn("\n2 samples of idx, ", self.show("digits", "--dataset", "t10k").out)
+        listed = {record["dataset"]: record["options"] for record in self.show("digits", "--json").records if "dataset" in record}
+        self.assertEqual(set(listed), {"t10k", "train"})
+        self.assertEqual(listed["train"]["labels"], "digits/train-labels-idx1-ubyte.gz")
+        self.fails(2, ["data", "show", "digits", "--dataset", "eval"],
+                   "[data] 'digits' has no dataset 'eval'; --dataset takes t10k, train")
+        # Without one of the default's name the first is shown; labels alone are an error of the dataset.
+        for path in folder.glob("train-*"):
+            path.unlink()
+        self.assertIn("2 samples of idx, ", self.show("digits").out)
+        # On a narrow terminal no line is wider than it, but for words such as names of files.
+        for columns in (24, 40, 80):
+            for line in self.on_terminal("data", "show", "digits", columns=columns).splitlines():
+                self.assertTrue(len(line) <= columns or " " not in line.strip(), f"{columns}: {line}")
+        self.write("wide.csv", "a_long_name,b\n1.5,-123456.75\n2.25,3\n")
+        narrow = self.on_terminal("data", "show", "wide.csv", "--count", 1, columns=40)
+        self.assertIn("  input  a_long_name\n    min 1.5, max 2.25, mean 1.875, std\n", narrow)
+        self.assertIn("  input  column           min   max  ",
+                      self.on_terminal("data", "show", "wide.csv", "--count", 1, columns=100))
+
     def test_a_folder_of_images(self):
         if "data-images" not in self.expect(0, "plugins").out:
             self.skipTest("built without libpng or libjpeg")

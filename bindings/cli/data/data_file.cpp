@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "bindings/cli/item_toml.hpp"
 
@@ -19,16 +21,19 @@ std::string option(const char* key, const std::string& path) {
   return std::string(key) + "=" + toml_value(fs::absolute(path).string());
 }
 
-// The name with `from` replaced by `to`, if there is such a file; else "".
+// The name with `from` replaced by `to`, packed or not, if there is such a file; else "".
 std::string beside(const std::string& path, const std::string& from, const std::string& to) {
   const fs::path whole(path);
   std::string name = whole.filename().string();
   const size_t at = name.find(from);
   if (at == std::string::npos) return "";
   name.replace(at, from.size(), to);
+  const bool packed = name.ends_with(".gz");
   std::error_code ignored;
-  const std::string other = (whole.parent_path() / name).string();
-  return fs::exists(other, ignored) ? other : "";
+  for (const std::string& one : {name, packed ? name.substr(0, name.size() - 3) : name + ".gz"})
+    if (const fs::path other = whole.parent_path() / one; fs::exists(other, ignored))
+      return other.string();
+  return "";
 }
 
 // MNIST's names: train-images-idx3-ubyte, train-labels-idx1-ubyte.
@@ -91,6 +96,31 @@ std::optional<Chosen> chosen_for(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<IdxSet> idx_sets(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored) ||
+      fs::exists(fs::path(folder) / "experiment.toml", ignored))
+    return {};
+  std::map<std::string, IdxSet> sets;
+  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (!name.ends_with("-ubyte") && !name.ends_with("-ubyte.gz")) continue;
+    const size_t images = name.find("-images-idx3-"), labels = name.find("-labels-idx1-");
+    const size_t begin = std::min(images, labels);
+    if (begin == std::string::npos) continue;
+    IdxSet& set = sets[name.substr(0, begin)];
+    std::string& path = images == begin ? set.images : set.labels;
+    if (path.empty() || at->path().string().size() < path.size())  // not packed rather than packed
+      path = at->path().string();
+  }
+  std::vector<IdxSet> found;
+  for (auto& [name, set] : sets) {
+    set.name = name;
+    found.push_back(std::move(set));
+  }
+  return found;
+}
 
 ClassFolders class_folders(const std::string& path) {
   constexpr int64_t kMost = 100000;

@@ -14,6 +14,15 @@ namespace plait::cli {
 std::optional<std::string> dataset_of_file(const std::string& path,
                                            const std::vector<std::string>& options);
 
+// Files of the dataset idx in a folder, as MNIST's: the name is what stands before their common part.
+struct IdxSet {
+  std::string name;            // "train"
+  std::string images, labels;  // paths; "" if there is none
+  const std::string& path() const { return images.empty() ? labels : images; }
+};
+// By name; empty of a folder that is none, that has no such files, or that has an experiment.toml.
+std::vector<IdxSet> idx_sets(const std::string& folder);
+
 // A folder as the dataset images reads it: its folders are classes.
 struct ClassFolders {
   std::vector<std::string> names;  // sorted; empty if none of them has an image by its name

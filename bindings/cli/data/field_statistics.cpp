@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bindings/cli/data/shown.hpp"
+#include "bindings/cli/terminal/cells.hpp"
 #include "bindings/cli/terminal/table.hpp"
 
 namespace plait::cli {
@@ -145,24 +146,34 @@ Json FieldStatistics::json() const {
   return all;
 }
 
-std::string FieldStatistics::text() const {
-  Table table("llrrrrr");
+std::string FieldStatistics::text(int columns, bool utf8) const {
+  Table wide("llrrrrr"), narrow("lrrrrr");
   std::string lists;
   for (const Column& c : columns_) {
     const std::string who = columns_.size() > 1 || !c.name.empty() ? name_ + "  " + c.name : name_;
     if (!c.counts.empty()) {
-      lists += "  " + who + "  " + c.counts_text() + "\n";
+      lists += wrapped("  " + who + "  " + c.counts_text(), columns, utf8) + "\n";
       continue;
     }
-    if (table.empty()) table.row({name_, "column", "min", "max", "mean", "std", "missing"});
-    const std::string name = c.name.empty() ? "all" : c.name;
-    if (c.n == 0)
-      table.row({"", name, "", "", "", "", std::to_string(c.missing)});
-    else
-      table.row({"", name, number_text(c.least), number_text(c.most), number_text(c.mean),
-                 number_text(c.deviation()), std::to_string(c.missing)});
+    if (wide.empty()) {
+      wide.row({name_, "column", "min", "max", "mean", "std", "missing"});
+      narrow.row({"", "min", "max", "mean", "std", "missing"});
+    }
+    std::vector<std::string> figures(4);
+    if (c.n > 0)
+      figures = {number_text(c.least), number_text(c.most), number_text(c.mean),
+                 number_text(c.deviation())};
+    figures.push_back(std::to_string(c.missing));
+    std::vector<std::string> row = {"", c.name.empty() ? "all" : c.name};
+    row.insert(row.end(), figures.begin(), figures.end());
+    wide.row(row);
+    figures.insert(figures.begin(), who);
+    narrow.row(figures);
   }
-  return (table.empty() ? "" : table.text("  ")) + lists;
+  if (wide.empty()) return lists;
+  const std::string table = wide.text("  ");
+  const bool fits = columns <= 0 || widest_line(table) <= columns;
+  return (fits ? table : narrow.fitted("  ", columns, utf8)) + lists;
 }
 
 }  // namespace plait::cli

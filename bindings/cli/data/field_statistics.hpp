@@ -26,8 +26,9 @@ class FieldStatistics {
   // [{"column", "min", "max", "mean", "std", "nan", "counts"}, ...], one for each column, or one
   // for all numbers. counts: of whole numbers, by the text that they stand for.
   Json json() const;
-  // Lines for people, which begin with the field's name.
-  std::string text() const;
+  // Lines for people, which begin with the field's name and fit a terminal of so many columns; 0:
+  // of any.
+  std::string text(int columns, bool utf8) const;
 
  private:
   struct Column {

@@ -67,7 +67,9 @@ class Show {
   }
 
   int run() {
-    const std::string& given = arguments_.file.given;
+    std::string given = arguments_.file.given;
+    if (const std::vector<IdxSet> sets = idx_sets(given); !sets.empty())
+      given = chosen_set(sets).path();
     std::error_code ignored;
     const bool pair = ends_with_any(given, {".bin", ".idx"}) || fs::exists(given + ".idx", ignored);
     const auto toml = pair ? std::nullopt : dataset_of_file(given, arguments_.options);
@@ -87,10 +89,42 @@ class Show {
                                  "--tokenizer for texts");
     else
       experiment_or_images();
+    for (const Json& one : datasets_) context_.terminal.record(one);
     return kOk;
   }
 
  private:
+  // Lists the datasets of a folder with idx files. The one to show is the one that --dataset names,
+  // else train, else the first.
+  const IdxSet& chosen_set(const std::vector<IdxSet>& sets) {
+    std::string names;
+    const IdxSet* chosen = nullptr;
+    for (const IdxSet& set : sets) {
+      names += (names.empty() ? "" : ", ") + set.name;
+      if (set.name == arguments_.dataset) chosen = &set;
+    }
+    if (!chosen && arguments_.dataset != ShowArguments().dataset)
+      throw CliError(kUsage, "[data] '" + arguments_.file.given + "' has no dataset '" +
+                                 arguments_.dataset + "'; --dataset takes " + names);
+    if (!chosen) chosen = &sets.front();
+    for (const IdxSet& set : sets) list_set(set);
+    if (sets.size() > 1)
+      context_.terminal.paragraph("shown is " + chosen->name + "; --dataset NAME shows another");
+    return *chosen;
+  }
+
+  void list_set(const IdxSet& set) {
+    Json options = {{"type", "idx"}};
+    std::string files;
+    for (const auto& [key, path] : {std::pair("images", set.images), {"labels", set.labels}}) {
+      if (path.empty()) continue;
+      options[key] = path;
+      files += (files.empty() ? " " : ", ") + fs::path(path).filename().string();
+    }
+    context_.terminal.paragraph(set.name + ": idx" + files);
+    datasets_.push_back({{"dataset", set.name}, {"options", std::move(options)}});
+  }
+
   // A folder with images that the dataset would not find is no experiment.
   void experiment_or_images() {
     const std::string& given = arguments_.file.given;
@@ -281,7 +315,6 @@ class Show {
     if (has_tokens(dataset))
       use_tokenizer(described_tokenizer(values, "data." + arguments_.dataset));
     samples(dataset);
-    for (const Json& one : datasets_) context_.terminal.record(one);
   }
 
   static bool has_tokens(const Dataset& dataset) {
@@ -313,8 +346,8 @@ class Show {
       datasets_.push_back(std::move(record));
     }
     if (datasets_.size() > 1)
-      context_.terminal.line("shown is [data." + arguments_.dataset +
-                             "]; --dataset NAME shows another");
+      context_.terminal.paragraph("shown is [data." + arguments_.dataset +
+                                  "]; --dataset NAME shows another");
   }
 
   // Of a dataset with a tokenizer, of token files, or of the first part of a blend.
@@ -346,7 +379,7 @@ class Show {
     for (const Json& field : facts.at("fields"))
       head += ", " + field.at("name").get<std::string>() + " " +
               field.at("dtype").get<std::string>() + " " + field.at("shape").dump();
-    context_.terminal.line(head);
+    context_.terminal.paragraph(head);
     context_.terminal.record(facts);
     const Json& fields = facts.at("fields");
     if (facts.at("type") == "csv") hint_at_decimal_commas(fields);
@@ -368,7 +401,7 @@ class Show {
                    read = (n + step - 1) / step;
     Json all = Json::object();
     if (step > 1)
-      context_.terminal.line(strf(
+      context_.terminal.paragraph(strf(
           "  figures from %llu evenly spaced samples%s:", static_cast<unsigned long long>(read),
           arguments_.samples > 0 ? "" : " (--figures-of N for more)"));
     for (uint32_t f = 0; f < fields.size(); ++f) {
@@ -379,7 +412,7 @@ class Show {
         field.add(numbers_of(fields[f].at("dtype"), one));
       }
       all[field.name()] = field.json();
-      std::string text = field.text();
+      std::string text = field.text(context_.terminal.columns(), context_.terminal.utf8());
       if (text.ends_with('\n')) text.pop_back();
       context_.terminal.line(text);
     }
@@ -496,7 +529,9 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
       "images for each class, each as its dataset reads it; "
       "PATH.bin, NAME.jsonl, NAME.txt; an experiment file, or a folder that contains an "
       "experiment.toml");
-  verb->add_option("--dataset", a->dataset, "NAME of [data.NAME] of an experiment; default: train");
+  verb->add_option(
+      "--dataset", a->dataset,
+      "NAME of [data.NAME] of an experiment, or of the files of a folder; default: train");
   verb->add_option("--from", a->from, "the first document or sample; default: 0");
   verb->add_option("--count", a->count, "how many; default: 3")->check(CLI::Range(1, 1 << 30));
   verb->add_option("--width", a->width, "numbers of a line at most; default: 64");
