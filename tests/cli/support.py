@@ -105,8 +105,8 @@ class Case(unittest.TestCase):
         self.assertEqual(outcome.code, code, f"plait {' '.join(map(str, words))}\n{outcome.out}\n{outcome.err}")
         return outcome
 
-    def on_terminal(self, *words, env=None, columns=None):
-        """What the command writes to standard output where that is a terminal; it must succeed."""
+    def on_terminal(self, *words, env=None, columns=None, code=0):
+        """What the command writes to standard output where that is a terminal; it ends with `code`."""
         screen, terminal = os.openpty()
         if columns:
             fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
@@ -114,7 +114,7 @@ class Case(unittest.TestCase):
                               stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL) as run:
             os.close(terminal)
             text = read_screen(screen)
-            self.assertEqual(run.wait(TIME), 0)
+            self.assertEqual(run.wait(TIME), code)
         os.close(screen)
         return text.decode().replace("\r\n", "\n")
 

@@ -154,6 +154,27 @@ class Sweep(Case):
         self.assertEqual(sorted(os.listdir(self.folder / "w")), ["0001", "logs", "sweep.json", "sweep.lock"])
         self.assertIn("error: ", (self.folder / "w/logs/0000.log").read_text())
 
+    def test_on_a_terminal_of_80_columns(self):
+        """Two keys: no line but a command is longer, each trial is a line of the table, and no command is broken."""
+        words = ["sweep", "t.toml", "optimizer.learning_rate=0.01,0.0001234", "optimizer.weight_decay=0.0001234,0.5",
+                 "optimizer.beta1=0.9", "run.steps=2", "--dir", "runs/a-sweep-of-two-keys"]
+        text = self.on_terminal(*words, columns=80)
+        lines = text.splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80, text)
+        self.assertRegex(text, r"\n0000 learning_rate=0\.01 weight_decay=0\.0001234: step 2, eval/loss \d")
+        head = next(i for i, line in enumerate(lines) if line.startswith("trial"))
+        self.assertEqual(lines[head].split(), ["trial", "learning_rate", "weight_decay", "eval/loss", "mean_loss", "step", "state"])
+        self.assertEqual(sorted(line[:4] for line in lines[head + 1:head + 5]), ["0000", "0001", "0002", "0003"])
+        self.assertRegex(text, r"\ncompare the best:\n  plait compare runs/a-sweep-of-two-keys/000\d runs/a-sweep-of-two-keys/000\d\n$")
+        # Where there is room, keys are whole.
+        self.assertIn("\ntrial  optimizer.learning_rate  optimizer.weight_decay  ", self.on_terminal(*words, columns=130))
+
+    def test_reasons_on_a_narrow_terminal(self):
+        text = self.on_terminal("sweep", "t.toml", "batch.global=16,7", "batch.accumulation=1,2", "run.steps=2", "--dir", "s",
+                                columns=80, code=1)
+        self.assertRegex(text, r"\n000\d failed: \[")
+        self.assertRegex(text, r"\ntrial  global  accumulation  +eval/loss  mean_loss  step  state\n")
+
     def test_one_fails(self):
         """It stands in the table, last, and the other one runs."""
         words = ("optimizer.type=\"sgd\"", "optimizer.learning_rate=0.01,1e30", "guard.nonfinite_limit=1", "--dir", "f")

@@ -108,6 +108,8 @@ class Sweep {
   void mark_dropped();
   std::vector<size_t> ranking() const;
   int finish(int signal);
+  std::string words_of_trial(const Trial& trial, bool short_names) const;
+  Table table_of(const std::vector<size_t>& order, bool wide) const;
   void show_table(const std::vector<size_t>& order) const;
   // The command that compares the best trials.
   void tell_comparison(const std::vector<size_t>& order) const;
@@ -347,12 +349,13 @@ void Sweep::ended(size_t index, const PoolEnd& end) {
              {"state", trial.state()},
              {"reason", trial.reason()},
              {"run", record_of(trial.run)}});
-  std::string line = strf("%04zu ", index) + joined(trial.overrides, " ") +
-                     strf(": step %lld", static_cast<long long>(trial.run.step));
-  if (!std::isnan(trial.value)) line += ", " + metric_ + " " + value_text(metric_, trial.value);
+  std::string what = strf(": step %lld", static_cast<long long>(trial.run.step));
+  if (!std::isnan(trial.value)) what += ", " + metric_ + " " + value_text(metric_, trial.value);
+  const std::string number = strf("%04zu ", index), words = words_of_trial(trial, false);
+  const bool fits = t_.columns() <= 0 || widest_line(number + words + what) <= t_.columns();
   if (trial.failed())
-    line += strf(", failed with code %d: ", trial.code) + trial.reason() + "; see " + trial.log;
-  if (!t_.quiet) t_.line(line);
+    what += strf(", failed with code %d: ", trial.code) + trial.reason() + "; see " + trial.log;
+  if (!t_.quiet) t_.paragraph(number + (fits ? words : words_of_trial(trial, true)) + what);
 }
 
 // To step `until`, or to the end where that is 0. Returns the signal that ended it, or 0.
@@ -449,30 +452,65 @@ std::vector<size_t> Sweep::ranking() const {
   return order;
 }
 
+// As many of the best as a line of the terminal has room for; a command is never broken.
 void Sweep::tell_comparison(const std::vector<size_t>& order) const {
   constexpr int kMost = 4;  // whose curves one still tells apart
-  std::string command = "plait compare";
+  const int room = t_.columns();
+  std::string command = "  plait compare";
   int n = 0;
   for (const size_t i : order) {
     if (n == kMost) break;
     if (trials_[i].failed() || trials_[i].run.step == 0) continue;
-    command += " " + path_word(trials_[i].path);
+    const std::string longer = command + " " + path_word(trials_[i].path);
+    if (n >= 2 && room > 0 && widest_line(longer) > room) break;
+    command = longer;
     ++n;
   }
-  if (n > 1) t_.line("compare the best: " + command);
+  if (n < 2) return;
+  t_.line("compare the best:");
+  t_.line(command);
 }
 
-void Sweep::show_table(const std::vector<size_t>& order) const {
+// The end of each key that no other has, from a dot on.
+std::vector<std::string> short_keys(const std::vector<SweepAxis>& axes) {
+  std::vector<std::string> all;
+  for (const SweepAxis& axis : axes) {
+    size_t at = axis.key.rfind('.');
+    const auto shared = [&](const SweepAxis& other) {
+      return &other != &axis && ("." + other.key).ends_with(axis.key.substr(at));
+    };
+    while (at != std::string::npos && std::any_of(axes.begin(), axes.end(), shared))
+      at = at == 0 ? std::string::npos : axis.key.rfind('.', at - 1);
+    all.push_back(at == std::string::npos ? axis.key : axis.key.substr(at + 1));
+  }
+  return all;
+}
+
+std::string Sweep::words_of_trial(const Trial& trial, bool short_names) const {
+  if (!short_names) return joined(trial.overrides, " ");
+  const std::vector<std::string> keys = short_keys(space_.axes);
+  std::string all;
+  for (size_t k = 0; k < trial.overrides.size(); ++k) {
+    const std::string& word = trial.overrides[k];
+    all += (k ? " " : "") + keys[k] + word.substr(word.find('='));
+  }
+  return all;
+}
+
+// wide: with whole keys, and the reasons of failures in a column.
+Table Sweep::table_of(const std::vector<size_t>& order, bool wide) const {
   const bool has_loss = metric_ != "mean_loss";
-  const bool any_failed = std::any_of(trials_.begin(), trials_.end(), std::mem_fn(&Trial::failed));
+  const bool reasons =
+      wide && std::any_of(trials_.begin(), trials_.end(), std::mem_fn(&Trial::failed));
   Table table("l" + std::string(space_.axes.size(), 'l') + (has_loss ? "rrrl" : "rrl") +
-              (any_failed ? "l" : ""));
+              (reasons ? "l" : ""));
   std::vector<std::string> head{"trial"};
-  for (const SweepAxis& axis : space_.axes) head.push_back(axis.key);
+  const std::vector<std::string> keys = short_keys(space_.axes);
+  for (size_t k = 0; k < keys.size(); ++k) head.push_back(wide ? space_.axes[k].key : keys[k]);
   head.push_back(metric_);
   if (has_loss) head.emplace_back("mean_loss");
   head.insert(head.end(), {"step", "state"});
-  if (any_failed) head.emplace_back("reason");
+  if (reasons) head.emplace_back("reason");
   table.row(head);
   const auto text = [](const std::string& name, double value) {
     return std::isnan(value) ? "" : value_text(name, value);
@@ -484,10 +522,19 @@ void Sweep::show_table(const std::vector<size_t>& order) const {
     row.push_back(text(metric_, trial.value));
     if (has_loss) row.push_back(text("mean_loss", trial.loss));
     row.insert(row.end(), {strf("%lld", static_cast<long long>(trial.run.step)), trial.state()});
-    if (any_failed) row.push_back(trial.reason());
+    if (reasons) row.push_back(trial.reason());
     table.row(row);
   }
-  t_.raw(table.fitted("", t_.columns(), t_.utf8()));
+  return table;
+}
+
+// What does not fit the terminal has shorter keys, and the reasons below it.
+void Sweep::show_table(const std::vector<size_t>& order) const {
+  const std::string wide = table_of(order, true).text();
+  if (t_.columns() <= 0 || widest_line(wide) <= t_.columns()) return t_.raw(wide);
+  t_.raw(table_of(order, false).fitted("", t_.columns(), t_.utf8()));
+  for (const size_t i : order)
+    if (trials_[i].failed()) t_.paragraph(strf("%04zu failed: ", i) + trials_[i].reason());
 }
 
 int Sweep::finish(int signal) {
@@ -523,7 +570,8 @@ int Sweep::run() {
   make_trials();
   check_trials();
   if (!t_.quiet)
-    t_.line(strf("%zu trials of %s in %s", trials_.size(), a_.file.given.c_str(), folder_.c_str()));
+    t_.paragraph(
+        strf("%zu trials of %s in %s", trials_.size(), a_.file.given.c_str(), folder_.c_str()));
   if (a_.halving) return finish(run_halving());
   std::vector<size_t> all(trials_.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
