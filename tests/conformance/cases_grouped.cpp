@@ -234,6 +234,9 @@ void add_grouped_cases(std::vector<Case>& out) {
   products(out, PLAIT_F32, PLAIT_F32, {{0, 2, 3}, 3, 0, 2});
   products(out, PLAIT_F32, PLAIT_F32, {{0, 2, 3}, 3, 4, 0});
   products(out, PLAIT_F32, PLAIT_F32, {{0, 1}, 1, 1, 1});
+  // Wider than the tiles of a GPU take.
+  products(out, PLAIT_F32, PLAIT_F32, {{0, 0}, 0, (1 << 20) + 1, 0});
+  products(out, PLAIT_F32, PLAIT_F32, {{0, 0}, 0, 0, (1 << 20) + 1});
 }
 
 }  // namespace conformance

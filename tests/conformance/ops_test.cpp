@@ -94,6 +94,24 @@ TEST_CASE("a kernel says what it chose, or why it refuses") {
       }
 }
 
+// Whether a kernel has work may depend on the machine, but not for an op alone.
+TEST_CASE("kernels of one name take cases of an op and of its gradient, or of neither") {
+  const auto takes = [](const plait_kernel_item& kernel) {
+    for (const Case& c : all_cases())
+      if (c.op == kernel.op && select(kernel, Desc(c, 2)).taken) return true;
+    return false;
+  };
+  for (const auto& plugin : plugins())
+    for (const auto* kernel : plugin->all_kernels())
+      for (const auto* grad : plugin->kernels(std::string(kernel->op) + "_grad")) {
+        if (std::string_view(grad->name) != kernel->name) continue;
+        CAPTURE(plugin->name());
+        CAPTURE(std::string(grad->op));
+        CAPTURE(std::string(grad->name));
+        CHECK(takes(*kernel) == takes(*grad));
+      }
+}
+
 // With PLAIT_BF16_PRODUCTS=1 the cpu device must use what is tested so.
 TEST_CASE("products of bf16 by oneDNN, where they are asked for") {
   const char* asked = std::getenv("PLAIT_BF16_PRODUCTS");

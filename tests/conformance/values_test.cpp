@@ -156,6 +156,14 @@ TEST_CASE("values: rows by index, and moved elements") {
          {{1, 2, 7, 3, 4, 8, 5, 6, 9}});
 }
 
+TEST_CASE("values: rows of f64 are added up in f64, whatever the sum's type") {
+  const Input rows = given(shape(PLAIT_F64, {3, 1}), {0x1p24, 1, -0x1p24}),
+              ones = given(shape(PLAIT_F64, {1, 3}), {1, 1, 1}),
+              place = given(shape(PLAIT_I32, {1, 3}), {0, 1, 2});
+  expect({"", "ungroup_rows", {rows, place}, {f32({1, 1})}}, {{1}});
+  expect({"", "ungroup_rows", {rows, ones, place}, {f32({1, 1})}}, {{1}});
+}
+
 TEST_CASE("values: weights of 8 bits") {
   // The greatest of a block is 127 steps; halves go to the even one.
   const Input x = given(f32({2, 3}), {127, -0.5, 1.5, 0, -254, 3});

@@ -226,6 +226,18 @@ TEST_CASE("tuning finds the fastest algorithm, and finds it again in the cache")
   std::filesystem::remove_all(folder);
 }
 
+// Prepares the product, measures its algorithms and adopts one.
+void tune(const Device& device, const Case& c) {
+  CAPTURE(c.name);
+  const Desc desc(c, 1);
+  plait_kernel* kernel = nullptr;
+  check(fast().prepare(cuda().host(), device.get(), &desc.get(), &kernel));
+  plait_algorithm found{};
+  CHECK(take(fast().tune(device.get(), kernel, &found)) == "");
+  CHECK(take(fast().adopt(kernel, &found)) == "");
+  fast().release(kernel);
+}
+
 TEST_CASE("every sort of product can be tuned") {
   const Device device(cuda(), {{"cache", "\"\""}});
   for (const uint32_t type : kFloats)
@@ -234,14 +246,15 @@ TEST_CASE("every sort of product can be tuned") {
         Case c = product(type, type, 9, 20, k);
         c.inputs.push_back({shape(type, {20}), -1, 1});
         c.attrs = {flag("bias", true), text("activation", activation), flag("transpose_b", false)};
-        const Desc desc(c, 1);
-        plait_kernel* kernel = nullptr;
-        check(fast().prepare(cuda().host(), device.get(), &desc.get(), &kernel));
-        plait_algorithm found{};
-        CHECK(take(fast().tune(device.get(), kernel, &found)) == "");
-        CHECK(take(fast().adopt(kernel, &found)) == "");
-        fast().release(kernel);
+        tune(device, c);
       }
+}
+
+// Behind the operands there is the least workspace: a copy beyond their end leaves the allocation.
+TEST_CASE("a product is tuned on operands of a few pieces, of which the last is shorter") {
+  const Device device(cuda(), {{"cache", "\"\""}});
+  for (const int64_t k : {(1 << 18) - 64, 1 << 18, (1 << 18) + 64})
+    tune(device, product(PLAIT_F32, PLAIT_F32, 1, 1, k));
 }
 
 TEST_CASE("without an algorithm the plain kernel computes") {

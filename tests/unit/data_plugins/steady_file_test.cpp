@@ -2,6 +2,9 @@
 #include "plugins/support/steady_file.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -158,5 +161,28 @@ TEST_CASE("the system waits as long as it is asked to") {
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     CHECK(waited.count() >= seconds);
     CHECK(waited.count() < seconds + 5);  // a busy machine wakes late
+  }
+}
+
+// Opening a pipe that nobody writes would wait for a writer; a terminal would become that of the
+// process.
+TEST_CASE("a pipe is refused at once, whether somebody writes it or not") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.tokens", "path", folder.path("pipe")};
+  REQUIRE(::mkfifo(source.path.c_str(), 0600) == 0);
+  const int writer = ::open(source.path.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(writer >= 0);
+  const int fd = support::system_calls().open(source.path.c_str());
+  REQUIRE(fd >= 0);
+  const bool waits = (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  ::close(fd);
+  ::close(writer);
+  REQUIRE_FALSE(waits);  // else the next line has no end
+  try {
+    const SteadyFile file(source, "");
+    CHECK(false);
+  } catch (const Error& e) {
+    CHECK(e.code() == PLAIT_ERR_IO);
+    CHECK(contains(e.what(), "pipe': is not a regular file; give the path of a file"));
   }
 }

@@ -134,6 +134,26 @@ TEST_CASE("replay: a step is what comes before the passes, the passes, and the u
   CHECK(alone.pipeline.idle_fraction == 0);
 }
 
+TEST_CASE("replay: an op is looked up in its pass, then in any") {
+  const MeasuredTimes times(profile_of({}, [](const MeasuredOp& op) -> double {
+    return op.op != "matmul" ? 0 : op.pass == "backward" ? 3 : 2;
+  }));
+  const Setting s({});
+  config::Problems problems;
+  const auto plan = plan_of_rank(s.experiment, s.context, 0, 1, problems);
+  MeasuredOp op;
+  for (const int32_t p : plan->entry_point(kTrainStep).programs())
+    for (const KernelCall& call : plan->programs[static_cast<size_t>(p)].calls)
+      if (op.op != "matmul") op = measured_op(*plan, plan->programs[static_cast<size_t>(p)], call);
+  REQUIRE(op.op == "matmul");
+  REQUIRE(op.pass != "backward");
+  CHECK(times.seconds_of(op) == 2);
+  op.pass = "evaluate";
+  CHECK(times.seconds_of(op) == 2);
+  op.scope = "none";
+  CHECK_FALSE(times.seconds_of(op));
+}
+
 TEST_CASE("replay: one rank's times make the stages of a pipeline") {
   const std::string one = profile_of({}, products);
   const json alone = Setting({}).replay(one);

@@ -108,6 +108,22 @@ TEST_CASE_FIXTURE(Fixture, "calls that do not belong to their ops") {
         kAfter + "op 0, %2 f32 (8) = map(%1) [exp(x0)]: has 2 operands, its call has 1");
 }
 
+TEST_CASE_FIXTURE(Fixture, "an op has a call if one of its results has elements") {
+  const std::string lines = R"(
+    %1 f32 (4, 0) at 0:0 = persistent "x"
+    %2 i32 (4, 2) at 0:0 = persistent "index"
+  )";
+  // Rows without channels still have places.
+  add(lines + "%3 f32 (8, 0), %4 i32 (4, 2), %5 i32 (4) = group_rows(%1, %2) {groups: 3}");
+  CHECK(program_fault() == "");
+  last().calls.clear();
+  CHECK(program_fault().ends_with("group_rows(%1, %2) {groups: 3}: has no call"));
+  add(lines + "%3 f32 (4, 0) = map(%1) [exp(x0)]");
+  CHECK(program_fault() == kAfter + "has 1 calls more than ops");
+  last().calls.clear();
+  CHECK(program_fault() == "");
+}
+
 TEST_CASE_FIXTURE(Fixture, "values that overlap in the arena, or lie beside it") {
   add(kOps);
   // %3 is made while %2 is still to be read.
