@@ -450,6 +450,35 @@ TEST_CASE("prefix caching: keys are reused on one side of the length at which an
   CHECK(reused(26, 1) == 24);
 }
 
+// Sums of the weights of more logits would not fit in 64 bits.
+TEST_CASE("a vocabulary that is too large to draw from is refused with the plan") {
+  plait_engine* engine = host::new_engine();
+  const auto planned = [&](int64_t vocabulary) {
+    const std::string toml = R"([batch]
+global = 1
+[generate]
+only = true
+length = 4
+[model]
+layers = [{type = "embedding", vocabulary = 9, width = 1}, {type = "attention", heads = 1},
+ {type = "linear", bias = false, out = )" +
+                             std::to_string(vocabulary) + "}]\n";
+    plait_experiment* x = nullptr;
+    host::check(plait_experiment_parse(engine, toml.c_str(), PLAIT_NTS, "t", nullptr, &x));
+    plait_plan* p = nullptr;
+    const host::Failure f = host::failure_of([&] { host::check(plait_plan_make(x, &p)); });
+    plait_plan_close(p);
+    plait_experiment_close(x);
+    return f.text;
+  };
+  CHECK(planned(16777215) == "no error");
+  const std::string text = planned(16777216);
+  CAPTURE(text);
+  CHECK(text.find("f32 (1, 1, 16777216) for the next tokens, expected a vocabulary of at most "
+                  "16777215") != std::string::npos);
+  plait_engine_close(engine);
+}
+
 TEST_CASE("what a host gets wrong is named") {
   const auto refused = [](const std::string& toml, auto&& use) {
     return host::failure_of([&] {
