@@ -270,6 +270,20 @@ class Project(unittest.TestCase):
         self.assertIn("1 survived", output)
         self.assertIn("+ if (value >= largest) {", output)
 
+    def test_what_there_was_no_time_for_runs_in_a_second_round(self):
+        code, output = self.done("--only", "engine/checked", "--seconds", "0", "--seconds-again", "0")
+        self.assertEqual(code, 1, output)
+        self.assertIn("survived 0 of ", output)
+        self.assertRegex(output, r"\[again 1/(\d+)\] survived")
+        self.assertRegex(output, r"(\d+) killed, 0 timed out, (\d+) survived; .*\n.* \2 of the survivors have tests")
+        again = self.done("--only", "engine/checked", "--seconds", "0", "--seconds-again", "0")[1]
+        self.assertNotIn("[again", again)  # it had its time
+        code, output = self.done("--only", "engine/checked", "--seconds", "0", "--seconds-again", "120")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"\[again \d+/\d+\] killed by unit_checked")
+        self.assertIn("100.0 % found", output)
+        self.assertNotIn("no time", output)
+
     def test_an_interrupted_session_continues(self):
         process = self.start("--own-path")
         first = next(line for line in process.stdout if line.startswith("[1/"))

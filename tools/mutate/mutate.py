@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Plants mutants in the sources and counts how many the tests find.
 
-    mutate.py ROOT [--seed N] [--count N] [--jobs N] [--seconds N] [--bar PERCENT] [--only PREFIX] [--equivalent FILE] [--own-path]
+    mutate.py ROOT [--seed N] [--count N] [--jobs N] [--seconds N] [--seconds-again N] [--bar PERCENT] [--only PREFIX] [--equivalent FILE]
+              [--own-path]
 
 A seed draws the same mutants of the same sources: an operator (operators.py), then one of its places in engine/ and plugins/. They are
 compiled in a copy of the tree (workspace.py), all in one build, each behind a switch (switched.py); each test runs once to learn which it
 reaches. For each mutant the tests that reach it run, first the ones of its module (suite.py), until one fails or the time for a mutant is
-over. A mutant that cannot be switched, such as a constant's, is built alone. Mutants that do not compile are replaced. What is known is
-kept in build/mutate/, so that the same command continues after an interruption; survivors are tried again when the tree has changed.
+over. A mutant that cannot be switched, such as a constant's, is built alone. Mutants that do not compile are replaced. In a second round, in
+which it is known what tests find, the mutants that have tests left are given these, with more time. What is known is kept in build/mutate/,
+so that the same command continues after an interruption; survivors are tried again when the tree has changed.
 Mutants that change nothing a test could see stand with the reason in equivalent.txt. Exit code: 0 if at least 90 % are found, 1 if not,
 130 when interrupted.
 """
@@ -112,13 +114,21 @@ class Session:
         while missing := self.a.count - len(mutants.compiled()):
             if not mutants.add(list(itertools.islice(source, missing))):
                 break
-        if any(m.switched and not self.records.get(m.key) for m in mutants.compiled()):
+        if any(m.switched and self.is_open(self.records.get(m.key)) for m in mutants.compiled()):
             self.learn(mutants.signature())
         results = []
         for mutant in mutants.compiled():
             results.append(self.tried(mutants, mutant))
-            self.tell(results)
+            self.tell(results[-1], f"{len(results)}/{self.a.count}")
+        left = [i for i, r in enumerate(results) if self.is_open(r)]
+        for n, i in enumerate(left, 1):
+            results[i] = self.tried_again(mutants, mutants.compiled()[i], results[i])
+            self.tell(results[i], f"again {n}/{len(left)}")
         return results, len(mutants.all) - len(results)
+
+    def is_open(self, record):
+        """Whether there are tests of a mutant that may still run."""
+        return record is None or (record.get("left", 0) > 0 and record.get("again", -1) < self.a.seconds_again)
 
     def learn(self, signature):
         """Which mutants each test reaches, as far as an earlier session of the same mutants does not know."""
@@ -140,28 +150,36 @@ class Session:
             return known
         line, before, after = operators.difference(mutant.text, m)
         record = {"key": mutant.key, "file": m.file, "line": line, "operator": m.operator, "before": before, "after": after, "tree": self.records.tree}
-        started = time.monotonic()
-        record["outcome"], record["by"] = self.hunted(mutants, mutant)
-        record["seconds"] = round(time.monotonic() - started, 1)
+        return self.hunted(mutants, mutant, record, self.a.seconds)
+
+    def tried_again(self, mutants, mutant, record):
+        return self.hunted(mutants, mutant, record | {"again": self.a.seconds_again}, self.a.seconds_again)
+
+    def hunted(self, mutants, mutant, record, seconds):
+        """The record with the outcome; `ran` are the tests that have run without finding the mutant, if others are left."""
+        started, ran = time.monotonic(), set(record.pop("ran", ()))
+        record["outcome"], record["by"], record["left"] = self.hunt(mutants, mutant, seconds, ran)
+        record["seconds"] = round(record.get("seconds", 0) + time.monotonic() - started, 1)
+        if record["left"]:
+            record["ran"] = sorted(ran)
         self.records.add(record)
         return record
 
-    def hunted(self, mutants, mutant):
+    def hunt(self, mutants, mutant, seconds, ran):
         file = mutant.mutation.file
         if mutant.switched:
-            return self.suite.hunt(file, self.a.seconds, wanted=lambda test: self.suite.reaches(test, mutant.number),
+            return self.suite.hunt(file, seconds, ran, wanted=lambda test: self.suite.reaches(test, mutant.number),
                                    variables={switched.CHOSEN: str(mutant.number)})
         begun_ns = time.time_ns()
         with mutants.alone(mutant):
             if not self.space.ninja(self.suite.runtime):
-                return "killed", "link"  # it compiles, but cannot be linked
+                return "killed", "link", 0  # it compiles, but cannot be linked
             self.suite.built = set(self.suite.runtime)
-            return self.suite.hunt(file, self.a.seconds, ready=lambda test: self.suite.concerned(test, file, begun_ns))
+            return self.suite.hunt(file, seconds, ran, ready=lambda test: self.suite.concerned(test, file, begun_ns))
 
-    def tell(self, results):
-        r, n = results[-1], len(results)
+    def tell(self, r, place):
         by = f" by {r['by']}" if r["outcome"] in FOUND else f" {r['by']}" if r["by"] else ""
-        print(f"[{n}/{self.a.count}] {r['outcome']}{by} ({r['seconds']} s): {r['file']}:{r['line']} {r['operator']}", flush=True)
+        print(f"[{place}] {r['outcome']}{by} ({r['seconds']} s): {r['file']}:{r['line']} {r['operator']}", flush=True)
 
 
 def summary(results, n_others, bar):
@@ -176,6 +194,8 @@ def summary(results, n_others, bar):
     seconds = sorted(r["seconds"] for r in results)
     lines.append(f"[mutate] {n} mutants: {count['killed']} killed, {count['timed out']} timed out, {count['survived']} survived; "
                  f"{n_others} others did not compile")
+    if undecided := sum(r["outcome"] == "survived" and r.get("left", 0) > 0 for r in results):
+        lines.append(f"[mutate] {undecided} of the survivors have tests that there was no time for; raise --seconds-again")
     if n == 0:
         return "\n".join(lines + ["[mutate] nothing was planted"]), False
     lines.append(f"[mutate] {100 * found / n:.1f} % found, at least {bar:g} % wanted; {seconds[n // 2]:.0f} s for half of them, {sum(seconds) / n:.0f} s on average")
@@ -190,7 +210,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=300, help="for the tests of one mutant")
+    parser.add_argument("--seconds", type=float, default=60, help="for the tests of one mutant")
+    parser.add_argument("--seconds-again", type=float, default=240, help="for the tests of one mutant that these have not found, in the second round")
     parser.add_argument("--bar", type=float, default=90)
     parser.add_argument("--only", default="", help="beginning of the files' paths")
     parser.add_argument("--equivalent", type=pathlib.Path, default=EQUIVALENT)

@@ -195,13 +195,13 @@ class Suite:
         """Whether the test, or the one that it is a part of, reaches a mutant."""
         return number in (self.reached.get(test.whole) or ())
 
-    def hunt(self, file, seconds, wanted=lambda test: True, ready=lambda test: True, variables=None):
+    def hunt(self, file, seconds, ran, wanted=lambda test: True, ready=lambda test: True, variables=None):
         """Runs tests, of those that are wanted, until one finds the mutant in `file`, or until none ends within `seconds`: (outcome, the test's
-        name), or ("survived", "42 of 120 tests"). ready(test): before it runs, False if it cannot find the mutant; variables: of the
-        environment of the tests, over their own."""
-        started, found, n_run, take = time.monotonic(), [], [0], threading.Lock()
-        queue = [t for t in self.ordered(file) if self.reliable.get(t.name, True) and wanted(t)]
-        n_all = len(queue)
+        name, 0), or ("survived", "42 of 120 tests", how many are left). ran: names of the tests that have run before, which this call adds
+        to; ready(test): before it runs, False if it cannot find the mutant; variables: of the environment of the tests, over their own."""
+        started, found, take = time.monotonic(), [], threading.Lock()
+        every = [t for t in self.ordered(file) if self.reliable.get(t.name, True) and wanted(t)]
+        queue = [t for t in every if t.name not in ran]
 
         def work():
             while not found:
@@ -213,13 +213,13 @@ class Suite:
                     queue.remove(test)
                 if ready(test) and self._finds(test, found, variables):
                     return
-                n_run[0] += 1
+                ran.add(test.name)
 
         in_threads([work] * self.jobs, failed=found.append)
         if not found:
-            return "survived", f"{n_run[0]} of {n_all} tests"
+            return "survived", f"{len(every) - len(queue)} of {len(every)} tests", len(queue)
         self.kills[module_of(file)][found[0][1]] += 1
-        return found[0]
+        return *found[0], 0
 
     def concerned(self, test, file, begun_ns):
         """Builds what the test needs for the mutant in `file` since begun_ns. A program that is not linked again does not contain the change, and may load it only from a plugin."""
