@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/topology/batch.hpp"
+#include "engine/topology/grid.hpp"
 
 namespace {
 
@@ -75,6 +76,8 @@ TEST_CASE("grid check: a world that is not the product") {
   narrow.layers = 1;
   narrow.global = 7;
   CHECK(nearest_sizes(narrow) == GridSizes{1, 1, 7});
+  CHECK(nearest_sizes(request({1, 1, 1}, kMaxRanks)));
+  CHECK(!nearest_sizes(request({1, 1, 1}, 2 * int64_t{kMaxRanks})));
   CHECK(!nearest_sizes(request({1, 1, 1}, int64_t{1} << 60)));
 }
 
