@@ -81,6 +81,8 @@ TEST_CASE("problems name the key, the place and the way out") {
        "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
        "a second layer named 'head', the first is at"},
       {"name", "name = \"head\"", "name = \"he..ad\"", "'he..ad' is not a valid name"},
+      {"name of a dataset", "[data.eval]", "[data.\"e v\"]",
+       "data.\"e v\": 'e v' is not a valid name; use letters, digits, _ and -"},
       {"tie", "tie = {weight", "tie = 3 #",
        "model.layers[2].tie: expected a table, found an integer"},
       {"tie value", "\"model.dense1.weight\"", "3",

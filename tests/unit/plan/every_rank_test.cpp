@@ -5,6 +5,7 @@
 #include <plait/comm.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/base/error.hpp"
@@ -221,4 +222,27 @@ TEST_CASE("every_rank: the report names the fullest rank and has a row for each 
   CHECK(json.find(R"("stages": [{"stages": [0], "ranks": 4, )") != std::string::npos);
   all.job->verdict.fault = "call 1 of group tensor.0 is ...";
   CHECK_THROWS_WITH_AS(describe(*all.job), doctest::Contains("call 1 of group tensor.0"), Error);
+}
+
+// The gradients of a bucket are reduced when its last one is complete: a later chunk's would be
+// reduced too early.
+TEST_CASE("whole parameters of the chunks of a rank are in buckets of their own") {
+  Job job({"optimizer.type=muon", "topology.data=2", "topology.zero=1", "topology.pipeline=2",
+           "topology.schedule=interleaved", "topology.virtual_stages=2", "batch.accumulation=4"});
+  bool several = false;
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    const auto plan = job.plan(rank);
+    std::map<int32_t, std::set<int32_t>> chunks;  // by group
+    for (const Parameter& p : plan->parameters) {
+      if (p.group < 0 || !p.held_by(plan->at.pipeline)) continue;
+      const ParameterGroup& g = plan->groups[static_cast<size_t>(p.group)];
+      if (g.scope != PLAIT_SCOPE_TENSOR) continue;
+      CAPTURE(rank);
+      CAPTURE(p.name);
+      CHECK(g.buckets.at(static_cast<size_t>(p.bucket)).chunk == p.chunk);
+      chunks[p.group].insert(p.chunk);
+      several |= chunks[p.group].size() > 1;
+    }
+  }
+  CHECK(several);
 }
