@@ -72,7 +72,8 @@ TEST_CASE("the log says how many nodes a graph has and what it takes of the GPU'
       CHECK(take(item.copy(queue, PLAIT_COPY_ON_DEVICE, memory[1], memory[0], 4)) == "");
     CHECK(take(item.capture_end(queue, &graph)) == "");
     CHECK(logged ==
-          "[cuda] a graph of 3 nodes takes 3072 bytes of the GPU's memory, beside the memory that "
+          "[cuda] a graph of 3 nodes takes about 3072 bytes of the GPU's memory, beside the memory "
+          "that "
           "is planned\n");
     item.graph_close(graph);
     item.queue_close(queue);

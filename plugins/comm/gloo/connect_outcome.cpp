@@ -35,12 +35,21 @@ void ConnectOutcome::publish(std::string_view status) noexcept {
   }
 }
 
+// Without a time limit: the ranks have their own, and the destructor publishes a status.
 void ConnectOutcome::await_status() noexcept {
+  constexpr double kLook = 1;  // seconds
   std::string status = "no status arrived";
   try {
-    status = store_.get<kMaxStatusBytes>(key_, status);
-  } catch (const Error& e) {  // the time is over, or the job has ended
-    host_.raw()->error_free(e.take());
+    std::optional<std::string> found;
+    while (!found) found = store_.get_within<kMaxStatusBytes>(key_, kLook, status);
+    status = *found;
+  } catch (const Error& e) {  // the job has ended
+    plait_error* const why = e.take();
+    try {
+      if (why) status = host_.raw()->error_text(why);
+    } catch (const std::bad_alloc&) {
+    }
+    host_.raw()->error_free(why);
   } catch (const std::bad_alloc&) {
   }
   if (status == kConnected) return;

@@ -1,8 +1,8 @@
-// The outcome of one attempt to connect: a status in the store, published by the first rank that
-// knows it and awaited by all others.
+// The outcome of connecting: a status in the store, published by the first rank that knows it and
+// awaited by all others.
 //
-// An attempt that failed on one rank therefore ends on all ranks at once; none waits for a rank
-// that will not come.
+// What failed on one rank therefore ends on all ranks at once; none waits for a rank that will not
+// come.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,9 @@ namespace plait::comm_gloo {
 
 class ConnectOutcome {
  public:
-  // `key`: key of the status, a new one for each attempt. Waits on its own thread, which blocks all
-  // signals.
+  // `key`: key of the status. Waits on its own thread, which blocks all signals.
   ConnectOutcome(const Host& host, const Store& store, std::string key);
-  // Publishes that the attempt is over, unless a status exists already.
+  // Publishes that this rank has left, unless a status exists already.
   ~ConnectOutcome();
   ConnectOutcome(const ConnectOutcome&) = delete;
   ConnectOutcome& operator=(const ConnectOutcome&) = delete;
@@ -28,7 +27,7 @@ class ConnectOutcome {
   void failed(const std::string& why) noexcept;
   // Publishes that all ranks are connected.
   void succeeded() { status_ = kConnected; }
-  // The reason why the attempt failed; "" while there is none.
+  // The reason why a rank failed; "" while there is none.
   std::string reason() const;
 
   // While it lives, the thread calls `callback` with the reason as soon as there is one.

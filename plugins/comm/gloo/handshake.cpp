@@ -68,7 +68,7 @@ bool receive(Link& link) {
   const ssize_t got = ::recv(link.socket.get(), buffer, left, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got < 0) drop(std::strerror(errno));
-  if (got == 0) drop("was closed by the other side");
+  if (got == 0) drop("the other side closed it");
   link.received.append(buffer, static_cast<size_t>(got));
   return link.received.size() == link.awaited_bytes();
 }
@@ -89,7 +89,8 @@ class Handshakes {
     for (;;) {
       std::string missing = missing_members();
       const auto now = Clock::now();
-      if (missing.empty() || now >= deadline) return {std::move(done_), std::move(missing)};
+      if (missing.empty() || now >= deadline)
+        return {std::move(done_), std::move(missing), dropped_, std::move(last_drop_)};
       connect_again(now);
       wait(std::min(deadline, now + kPause));
     }
@@ -109,9 +110,6 @@ class Handshakes {
       text += (text.empty() ? "" : ", ") + members_.names[r];
       if (r < members_.rank && !own_[r].fault.empty()) text += " (" + own_[r].fault + ")";
     }
-    if (!text.empty() && dropped_)
-      text += "; " + std::to_string(dropped_) + " other connections were dropped, the last one " +
-              last_drop_;
     return text;
   }
 
@@ -134,7 +132,10 @@ class Handshakes {
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     const auto patience = static_cast<int>(std::max<int64_t>(0, left.count()));
-    if (poll(events.data(), events.size(), patience) < 0) return;  // a signal
+    if (poll(events.data(), events.size(), patience) < 0) {
+      if (errno != EINTR) fail_io("cannot wait for connections");
+      return;
+    }
     if (events[0].revents) fail(PLAIT_ERR_PEER, "another member gave up");
     size_t i = 2;
     for (auto link = links_.begin(); link != links_.end(); ++i) {
@@ -142,17 +143,22 @@ class Handshakes {
       if (events[i].revents && over(*link)) links_.erase(link);
       link = next;
     }
-    if (events[1].revents) accept_one();
+    if (events[1].revents) accept_all();
   }
 
-  void accept_one() {
-    Fd socket = accept_connection(listener_);
-    if (!socket) return;
-    const auto accepted = [&](const Link& link) { return !connects(link); };
-    const auto n = std::count_if(links_.begin(), links_.end(), accepted);
-    if (static_cast<size_t>(n) >= members_.size + kMostStrangers)
-      links_.erase(std::find_if(links_.begin(), links_.end(), accepted));
-    links_.push_back({std::move(socket), Link::State::hello, members_.rank});
+  // At most so many that the connections under way get their turn.
+  void accept_all() {
+    for (size_t n = 0; n < kMostStrangers; ++n) {
+      Fd socket = accept_connection(listener_);
+      if (!socket) return;
+      const auto accepted = [&](const Link& link) { return !connects(link); };
+      const auto under_way = std::count_if(links_.begin(), links_.end(), accepted);
+      if (static_cast<size_t>(under_way) >= members_.size + kMostStrangers) {
+        links_.erase(std::find_if(links_.begin(), links_.end(), accepted));
+        dropped("there were too many");
+      }
+      links_.push_back({std::move(socket), Link::State::hello, members_.rank});
+    }
   }
 
   bool connects(const Link& link) const { return link.rank < members_.rank; }
@@ -165,21 +171,23 @@ class Handshakes {
       done_[link.rank] = std::move(link.socket);
       return true;
     } catch (const Fault& fault) {
-      if (connects(link)) {
+      if (connects(link))
         own_[link.rank] = {false, Clock::now() + kPause, fault.text};
-      } else {
-        ++dropped_;
-        last_drop_ = fault.text;
-      }
+      else
+        dropped(fault.text);
       return true;
     }
+  }
+  void dropped(std::string why) {
+    ++dropped_;
+    last_drop_ = std::move(why);
   }
 
   void advance(Link& link) {
     if (link.state == Link::State::connecting) {
       if (const int error = connect_error(link.socket.get())) drop(std::strerror(error));
       const uint32_t rank = members_.rank;
-      link.nonces = kit::random_bytes(kNonce);
+      link.nonces = random_bytes(kNonce);
       std::string hello(kMagic);
       for (int shift = 0; shift < 32; shift += 8) hello += static_cast<char>(rank >> shift & 255);
       send_all(link, hello + link.nonces);
@@ -200,14 +208,14 @@ class Handshakes {
   }
 
   void on_hello(Link& link, std::string_view message) const {
-    if (!message.starts_with(kMagic)) drop("was not made by a rank");
+    if (!message.starts_with(kMagic)) drop("it is of no rank");
     uint32_t rank = 0;
     for (unsigned i = 0; i < sizeof rank; ++i)
       rank |= uint32_t{static_cast<uint8_t>(message[kMagic.size() + i])} << 8 * i;
     if (rank <= members_.rank || rank >= members_.size)
-      drop("names a rank that does not connect here");
+      drop("it is of a rank that connects elsewhere");
     link.rank = rank;
-    const std::string nonce = kit::random_bytes(kNonce);
+    const std::string nonce = random_bytes(kNonce);
     link.nonces = std::string(message.substr(kHello - kNonce)) + nonce;
     send_all(link, nonce + proof("accepts", members_.rank, link));
     link.state = Link::State::proof;
@@ -221,7 +229,7 @@ class Handshakes {
   }
   void on_proof(Link& link, std::string_view message) const {
     if (!kit::equal_constant_time(message, proof("connects", link.rank, link)))
-      drop("did not know the group's secret");
+      drop("it does not know the group's secret");
     send_all(link, kAdmitted);
     link.state = Link::State::admitted;
   }

@@ -22,6 +22,8 @@ namespace plait::comm_gloo {
 struct Connections {
   std::vector<Fd> sockets;  // (R), non-blocking; the entry of this rank is empty
   std::string missing;      // the members that did not connect in time, and why; "": none
+  uint64_t dropped;         // connections of others, or that failed, to this rank
+  std::string last_drop;    // why the last of them was dropped
 };
 
 // Connects to all other members; tries again until `deadline`. `listener`: of this rank, by

@@ -16,6 +16,16 @@ namespace {
 constexpr int kClosedPolls = 3;
 constexpr uint64_t kGoodbyeSlot = 1;  // slot of the last message; slots of calls are larger
 
+// Gloo's text of a fault, with the peer's address in place of "[127.0.0.1]:4711", the one that the
+// pair was made with (pairs.hpp).
+std::string with_address(std::string text, const std::string& address) {
+  constexpr std::string_view kLoopback = "[127.0.0.1]:";
+  const size_t at = text.find(kLoopback);
+  if (at == std::string::npos) return text;
+  const size_t end = text.find_first_not_of("0123456789", at + kLoopback.size());
+  return text.replace(at, std::min(end, text.size()) - at, address);
+}
+
 }  // namespace
 
 PeerLinks::PeerLinks(const comm_support::Members& members,
@@ -24,6 +34,7 @@ PeerLinks::PeerLinks(const comm_support::Members& members,
       sockets_(std::move(sockets)),
       context_(std::move(context)),
       goodbyes_(members.size) {
+  for (const Fd& socket : sockets_) addresses_.push_back(socket ? text_of_peer(socket.get()) : "");
   post_goodbye_receives();
 }
 
@@ -196,7 +207,8 @@ void MessageBatch::lost(uint32_t peer, const std::string& why) {
   for (uint32_t r = 0; r < gone.size(); ++r)
     gone[r] = r == peer || (r != links_.members().rank && links_.gone(r));
   const std::string others = missing(gone);
-  fail_group("lost " + links_.members().list([&](uint32_t r) { return gone[r]; }) + ": " + why +
+  fail_group("lost " + links_.members().list([&](uint32_t r) { return gone[r]; }) + ": " +
+             with_address(why, links_.addresses_[peer]) +
              (others.empty() ? "" : "; missing: " + others));
 }
 

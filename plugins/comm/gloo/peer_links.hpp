@@ -47,6 +47,7 @@ class PeerLinks {
 
   const comm_support::Members& members_;
   const std::vector<Fd> sockets_;
+  std::vector<std::string> addresses_;  // (R), of the other ends
   std::shared_ptr<::gloo::transport::Context> context_;
   std::vector<char> goodbyes_;  // (R) 1: the peer has said goodbye; written by Gloo's thread
   std::vector<std::unique_ptr<::gloo::transport::UnboundBuffer>> goodbye_buffers_;

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 
-#include "kit/hmac.hpp"
 #include "plugins/comm/gloo/connect_outcome.hpp"
 #include "plugins/comm/gloo/handshake.hpp"
 #include "plugins/comm/gloo/pairs.hpp"
@@ -13,14 +12,6 @@
 
 namespace plait::comm_gloo {
 namespace {
-
-std::string new_secret() {
-  try {
-    return kit::random_bytes(32);
-  } catch (const std::system_error& e) {
-    fail(PLAIT_ERR_IO, std::string("[gloo] the system provides no random numbers: ") + e.what());
-  }
-}
 
 using comm_support::Members;
 
@@ -39,7 +30,7 @@ class Rendezvous {
 
   std::unique_ptr<PeerLinks> run(const std::string& interface) {
     const Listener listener = open_listener(interface);
-    if (members_.rank == 0) store_.set("gloo.secret", new_secret());
+    if (members_.rank == 0) store_.set("gloo.secret", random_bytes(32));
     set("address", listener.address);
     const std::string secret = store_.get("gloo.secret", missing(members_.names[0]));
     std::vector<std::string> addresses(members_.size);
@@ -60,7 +51,7 @@ class Rendezvous {
       }
       connect_outcome.failed(failure);
     }
-    agree_on(failure);
+    failure = outcome_of_all(failure);
     if (error) std::rethrow_exception(error);
     if (!failure.empty()) fail(PLAIT_ERR_PEER, members_.head() + " did not connect: " + failure);
     connect_outcome.succeeded();
@@ -82,6 +73,14 @@ class Rendezvous {
     std::snprintf(limit, sizeof limit, "%g s", connect_timeout_);
     return members_.head() + " did not connect within " + limit + "; missing: " + who +
            "; check that it is running and reachable";
+  }
+  std::string missing(const Connections& connections) const {
+    std::string text = missing(connections.missing);
+    if (connections.dropped > 0)
+      text += "; " + std::to_string(connections.dropped) +
+              " connections to this rank were dropped, the last one because " +
+              connections.last_drop;
+    return text;
   }
   template <class F>
   void for_all(F f) const {
@@ -126,23 +125,35 @@ class Rendezvous {
       connections = connect_members(members_, secret, listener.socket.get(), addresses, stop.get(),
                                     deadline_);
     }
-    if (!connections.missing.empty()) fail(PLAIT_ERR_PEER, missing(connections.missing));
+    if (!connections.missing.empty()) fail(PLAIT_ERR_PEER, missing(connections));
     for_all([&](uint32_t r) { tune(connections.sockets[r].get(), timeout_); });
-    // Gloo's thread inherits the signal mask and the scheduling class.
-    const SigpipeBlock block(SigpipeBlock::What::kAll);
-    const SchedBatchScope sched_batch;
-    auto context = pairs_over(connections.sockets, static_cast<int>(members_.rank));
+    auto context = make_pairs(connections.sockets);
     return std::make_unique<PeerLinks>(members_, std::move(context),
                                        std::move(connections.sockets));
   }
 
-  // All ranks agree on the outcome, whichever rank failed: the first failure in their order.
-  void agree_on(std::string& failure) const {
+  // Gloo's thread starts here and inherits the signal mask and the scheduling class.
+  std::shared_ptr<::gloo::transport::Context> make_pairs(const std::vector<Fd>& sockets) const {
+    const SigpipeBlock block(SigpipeBlock::What::kAll);
+    const SchedBatchScope sched_batch;
+    try {
+      return pairs_over(sockets, static_cast<int>(members_.rank));
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& e) {
+      fail(PLAIT_ERR_IO, members_.head() + " cannot be set up in Gloo: " + e.what() +
+                             "; a group takes up to three descriptors for each member (ulimit -n)");
+    }
+  }
+
+  // All ranks agree on whether all are connected. A rank that is not waits for none.
+  std::string outcome_of_all(std::string failure) const {
     set("outcome", failure.substr(0, kMostOutcomeBytes));
-    for_all([&](uint32_t r) {
-      const std::string outcome = get("outcome", r);
-      if (failure.empty()) failure = outcome;
-    });
+    for (uint32_t r = 0; r < members_.size && failure.empty(); ++r)
+      if (r != members_.rank) failure = get("outcome", r);
+    return failure;
   }
 
   const Members& members_;

@@ -1,17 +1,13 @@
 // How the members of a group find and authenticate each other.
 //
-// Gloo listens on one port per pair and takes the first connection for the peer. Neither an address
-// nor a port proves that a peer is a member. The proof is an HMAC-SHA256 over the attempt and the
-// numbers of both ranks, keyed with a secret that only the group's store hands out; the engine's
-// store serves only ranks that have proved to know the secret of the run. Both ends of every
-// connection send their proof as the first message; before both proofs are verified, no data of a
-// call is sent over the connection and no received data is used.
+// Each rank listens on one port and publishes its address in the group's store. The higher rank of
+// a pair connects to the lower one, and both prove that they know a secret which only the group's
+// store hands out (handshake.hpp); the engine's store serves only ranks that have proved to know
+// the secret of the run. Whoever does not know it is dropped: strangers cost time, no attempt. The
+// connected sockets are then given to Gloo (pairs.hpp), to which no stranger can speak.
 //
-// A stranger that connects first makes the attempt fail, and all ranks try again on other ports
-// until connect_timeout has passed. Strangers cannot be prevented from connecting, so attempts are
-// cheap: a rank opens its ports only when all members are present, and the first rank that cannot
-// connect ends the attempt on all ranks through the store (connect_outcome.hpp). All ranks start an
-// attempt together, as soon as each has published its ports, and so agree on its number.
+// The first rank that fails tells the others through the store (connect_outcome.hpp), and all
+// agree on the outcome.
 #pragma once
 
 #include <memory>
@@ -23,7 +19,7 @@
 namespace plait::comm_gloo {
 
 // Connects to all other members; SIGPIPE must be blocked. Throws PLAIT_ERR_PEER naming the missing
-// members.
+// members, PLAIT_ERR_CONFIG of the interface, PLAIT_ERR_IO.
 std::unique_ptr<PeerLinks> rendezvous(const comm_support::Members& members, const Host& host,
                                       const Store& store, const std::string& interface,
                                       double connect_timeout, double timeout);

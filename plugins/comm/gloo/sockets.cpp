@@ -19,6 +19,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <plait/plugin.hpp>
+#include <system_error>
+
+#include "kit/hmac.hpp"
 
 namespace plait::comm_gloo {
 
@@ -26,6 +29,14 @@ namespace tcp = ::gloo::transport::tcp;
 
 void fail_io(const std::string& what) {
   fail(PLAIT_ERR_IO, "[gloo] " + what + ": " + std::strerror(errno));
+}
+
+std::string random_bytes(size_t n) {
+  try {
+    return kit::random_bytes(n);
+  } catch (const std::system_error& e) {
+    fail(PLAIT_ERR_IO, std::string("[gloo] the system provides no random numbers: ") + e.what());
+  }
 }
 
 namespace {
@@ -136,6 +147,12 @@ std::vector<int> open_descriptors() {
   return all;
 }
 
+bool listens(int fd) {
+  int on = 0;
+  socklen_t size = sizeof on;
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) == 0 && on;
+}
+
 Fd stream_socket(int family) {
   Fd fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail_io("cannot make a socket");
@@ -200,11 +217,22 @@ std::vector<int> find_sockets(const std::vector<std::vector<char>>& own, const s
   std::vector<int> found(own.size(), -1);
   for (const int fd : open_descriptors()) {
     const std::string name = name_of(fd, getsockname);
-    if (name.empty() || name_of(fd, getpeername) != other) continue;
+    if (name.empty() || name_of(fd, getpeername) != other || listens(fd) != other.empty()) continue;
     const auto at = std::find(addresses.begin(), addresses.end(), name);
     if (at != addresses.end()) found[static_cast<size_t>(at - addresses.begin())] = fd;
   }
   return found;
+}
+
+std::string text_of_peer(int fd) {
+  Address peer;
+  peer.size = sizeof peer.storage;
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getpeername(fd, peer.raw(), &peer.size) ||
+      getnameinfo(peer.raw(), peer.size, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV))
+    return "";
+  return std::string(host) + ":" + port;
 }
 
 bool peer_closed(int fd) {

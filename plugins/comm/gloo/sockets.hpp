@@ -14,6 +14,9 @@ using Clock = std::chrono::steady_clock;
 // Throws PLAIT_ERR_IO: `what`, and the text of errno.
 [[noreturn]] void fail_io(const std::string& what);
 
+// Unpredictable. Throws PLAIT_ERR_IO.
+std::string random_bytes(size_t n);
+
 // `seconds` from now; at most a year, so that it does not overflow.
 Clock::time_point after(double seconds);
 
@@ -48,6 +51,9 @@ std::vector<char> gloo_address(const std::string& address);
 // format) and the address `other` at their other end ("": none, they listen). -1 where there is
 // none.
 std::vector<int> find_sockets(const std::vector<std::vector<char>>& own, const std::string& other);
+
+// "10.0.0.2:4711", the address of the other end; "" if it is not known any more.
+std::string text_of_peer(int fd);
 
 // Whether the other end has closed or reset the connection and all its data has been read.
 bool peer_closed(int fd);

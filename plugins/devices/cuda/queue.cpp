@@ -50,7 +50,7 @@ Graph::Graph(Device& device, CUgraph recorded, CUstream upload) : device_(device
   check(r, "uploading a graph");
   // The plan does not know this memory, which the driver takes in blocks of its own.
   device.host().log(PLAIT_LOG_DEBUG,
-                    "[cuda] a graph of " + std::to_string(nodes) + " nodes takes " +
+                    "[cuda] a graph of " + std::to_string(nodes) + " nodes takes about " +
                         std::to_string(before > after ? before - after : 0) +
                         " bytes of the GPU's memory, beside the memory that is planned");
 }
