@@ -43,6 +43,16 @@ std::vector<PrefixHash> CollectiveLog::prefix_hashes() const {
   return all;
 }
 
+std::vector<CollectiveLog::StartedCall> CollectiveLog::recent() const {
+  std::vector<StartedCall> all;
+  PrefixHash one;
+  for (const LogSlot& slot : recent_)
+    if (const CallDescription* call = slot.read(one)) all.push_back({one.number, call->text});
+  std::sort(all.begin(), all.end(),
+            [](const StartedCall& a, const StartedCall& b) { return a.number < b.number; });
+  return all;
+}
+
 std::string CollectiveLog::text(uint64_t number) const {
   PrefixHash one, last;
   const CallDescription* latest = nullptr;

@@ -1,6 +1,6 @@
-// The collectives of one group in the order in which one rank starts them: their number, a running
-// hash over all of them, and the text of the most recent ones. Members of a group start the same
-// calls in the same order, so at the same number they have the same hash.
+// The collectives of a group in the order in which one rank starts them: their number, how many
+// have ended, the text of the newest, and a running hash over all. Members of a group start the
+// same calls in the same order, so at the same number they have the same hash.
 #pragma once
 
 #include <plait/comm.h>
@@ -44,12 +44,25 @@ class CollectiveLog {
       rare_[i].put(number, hash_, call);
   }
 
+  // One of them has ended; the host has waited for it. [thread: compute, one at a time]
+  void finish() noexcept {
+    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  uint64_t finished() const { return finished_.load(std::memory_order_relaxed); }  // [thread: any]
+
   // The prefix hashes that are still stored, by number: of the most recent calls, and of the most
   // recent calls with numbers that are multiples of 16, 256, ..., so that ranks which are far
   // apart have some in common. [thread: any]
   std::vector<PrefixHash> prefix_hashes() const;
   // The text of a call; for a call that is no longer stored, the nearest information. [thread: any]
   std::string text(uint64_t number) const;
+  // The most recent calls, by number; those that are being written meanwhile may lack.
+  // [thread: any]
+  struct StartedCall {
+    uint64_t number = 0;  // from 1
+    std::string text;
+  };
+  std::vector<StartedCall> recent() const;
 
  private:
   static constexpr size_t kRecent = 16, kRare = 7;
@@ -67,7 +80,8 @@ class CollectiveLog {
   };
 
   uint64_t count_ = 0, hash_ = 0;  // used by the adding thread only
-  LogSlot recent_[kRecent];        // by number
+  std::atomic<uint64_t> finished_{0};
+  LogSlot recent_[kRecent];  // by number
   LogSlot rare_[kRare];
 };
 

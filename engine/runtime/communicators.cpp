@@ -91,8 +91,10 @@ struct Communicators::PreparedCall {
     }
     if (!in_flight) return nullptr;
     in_flight = false;
-    return with_collective_name(try_plugin({plugin, "finish", "backend", item->name},
-                                           [&] { return item->finish(call, queue); }));
+    plait_error* error = try_plugin({plugin, "finish", "backend", item->name},
+                                    [&] { return item->finish(call, queue); });
+    if (log && !error) log->finish();
+    return with_collective_name(error);
   }
   // A backend's error names the kind of call; this adds its purpose in the plan.
   plait_error* with_collective_name(plait_error* error) const {
@@ -464,14 +466,31 @@ char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
   return static_cast<char*>(memory);
 }
 
+topology::ProcessGroup Communicators::members_of(const CommGroup& g) const {
+  const auto groups = plan_->grid.groups_of(plan_->rank);
+  return *std::find_if(groups.begin(), groups.end(),
+                       [&](const topology::ProcessGroup& m) { return m.axis == g.axis; });
+}
+
 std::vector<Communicators::Connected> Communicators::connected() const {
   std::vector<Connected> all;
   for (const CommGroup& g : groups_) {
-    const auto groups = plan_->grid.groups_of(plan_->rank);
-    const auto members =
-        std::find_if(groups.begin(), groups.end(),
-                     [&](const topology::ProcessGroup& m) { return m.axis == g.axis; });
-    all.push_back({g.name(*members), g.backend, members->size()});
+    const topology::ProcessGroup members = members_of(g);
+    all.push_back({g.name(members), g.backend, members.size()});
+  }
+  return all;
+}
+
+std::vector<Communicators::GroupCalls> Communicators::last_calls() const {
+  std::vector<GroupCalls> all;
+  for (const CommGroup& g : groups_) {
+    const topology::ProcessGroup members = members_of(g);
+    GroupCalls& one = all.emplace_back();
+    one.group = g.name(members);
+    one.backend = g.backend;
+    one.ranks.assign(members.members.begin(), members.members.end());
+    if (!g.item->device) one.finished = g.calls.finished();
+    one.started = g.calls.recent();
   }
   return all;
 }
@@ -502,6 +521,7 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   group.calls.add(group.sums.try_emplace(numbers.size(), text_of(desc)).first->second);
   check("start", [&] { return group.item->start(call, nullptr); });
   check("finish", [&] { return group.item->finish(call, nullptr); });
+  group.calls.finish();
 }
 
 }  // namespace plait::runtime

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/backend_selection.hpp"
+#include "engine/runtime/collective_log.hpp"
 #include "engine/runtime/control.hpp"
 #include "engine/runtime/device.hpp"
 
@@ -77,6 +79,15 @@ class Communicators {
     int32_t ranks;
   };
   std::vector<Connected> connected() const;
+  // What this rank knows of the collectives of a group, for a record of a job that has failed.
+  // Sends and receives are not among them.
+  struct GroupCalls {
+    std::string group, backend;
+    std::vector<int32_t> ranks;        // the members
+    std::optional<uint64_t> finished;  // calls; nullopt where the device waits for them by itself
+    std::vector<CollectiveLog::StartedCall> started;  // the most recent, the newest last
+  };
+  std::vector<GroupCalls> last_calls() const;
   // Seconds that work of the device may wait for another rank: topology.timeout, or 0 if no group
   // works on the device.
   double device_timeout() const;
@@ -92,6 +103,7 @@ class Communicators {
   struct PreparedCall;
   CommGroup& group_of(topology::Axis axis, uint32_t channel = 0);
   CommGroup& host_group_of(topology::Axis axis);
+  topology::ProcessGroup members_of(const CommGroup& group) const;
   PreparedCall& call_of(int32_t collective, int32_t slot);
   void open(const topology::ProcessGroup& members, uint32_t channel, GroupMemory memory);
   void end(const std::string& reason) noexcept;

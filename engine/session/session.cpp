@@ -7,6 +7,7 @@
 #include "engine/checkpoint/probe_weights.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/calls_record.hpp"
 #include "engine/session/compatibility.hpp"
 #include "engine/session/identity.hpp"
 #include "engine/session/profiler.hpp"
@@ -107,9 +108,11 @@ bool begin(SessionParts& parts) {
   SessionContext& c = parts.context;
   Start start;
   if (c.ranks.is_leader()) start = open_files(parts);
+  if (c.run_files) forget_calls(c.files, c.run_files->dir().path(), c.log);
   const std::string folder =
       c.ranks.broadcast(c.run_files ? c.files.real_path(c.run_files->dir().path()) : "");
   c.keeps_files = !folder.empty();
+  c.folder = folder;
   if (c.keeps_files && !c.run_files)
     c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
   const std::string path = c.ranks.broadcast(start.from ? start.from->path() : "");

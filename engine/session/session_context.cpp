@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/text.hpp"
+#include "engine/session/calls_record.hpp"
 
 namespace plait::session {
 
@@ -77,6 +78,7 @@ void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
       strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
   // Before the reason is known, for what started this process may end it now.
   if (rank_log) rank_log->error(where + "\n" + e.full_text());
+  record_calls(*this, e);
   try {
     ranks.fail_on_all_ranks(where, e);
   } catch (const Error& told) {

@@ -121,7 +121,9 @@ struct SessionContext {
   Log& log;
   FileSystem& files;
   RankContext ranks;
-  std::unique_ptr<RankLog> rank_log;          // of the other ranks, once rank 0 has run_files
+  // Before the executor, which may fail as it opens: record_calls() reads them.
+  std::string folder;                 // the run directory, the whole path; "" until rank 0 has one
+  std::unique_ptr<RankLog> rank_log;  // of the other ranks, once rank 0 has run_files
   std::unique_ptr<RankMetrics> rank_metrics;  // of the ranks that write some
   TrainingState state;                        // its step is in messages while the executor opens
   runtime::Executor executor;

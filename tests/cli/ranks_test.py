@@ -257,6 +257,42 @@ class Local(Ranks):
             if which != 0:  # connected ranks learn of it themselves, and say so before they are ended
                 self.assertIn("lost", err.split("[launch]")[0])
 
+    def test_ranks_record_their_last_collectives(self):
+        """Of two replicas one is stopped: the other tells in which call it waited, and plait status who is missing."""
+        words = (TWO, "run.log_every=20", "topology.timeout=2", "topology.backend=gloo", "checkpoint.every=20")
+        run = self.start_long(*words)
+        workers = workers_of(run.pid)
+        self.until(lambda: os.path.lexists(self.folder / "cut/ckpt/latest"))
+        os.kill(workers[1], signal.SIGSTOP)
+        self.addCleanup(lambda: alive(workers[1]) and os.kill(workers[1], signal.SIGKILL))
+        records = self.folder / "cut/log"
+        self.until(lambda: (records / "rank-0.calls.json").exists())
+        os.kill(workers[1], signal.SIGKILL)
+        self.end(run)
+        record = json.loads((records / "rank-0.calls.json").read_text())
+        self.assertEqual((record["schema"], record["rank"], record["ranks"]), (1, 0, 2))
+        self.assertGreater(record["step"], 20)
+        self.assertIn("rank 1", record["error"])
+        group, = record["groups"]
+        self.assertEqual((group["group"], group["backend"], group["ranks"]), ("data.0", "gloo", [0, 1]))
+        numbers = [call["number"] for call in group["calls"]]
+        self.assertEqual(numbers, list(range(numbers[-1] - 15, numbers[-1] + 1)))
+        self.assertIn(group["finished"], range(numbers[-1] - 3, numbers[-1]))  # it waits in one of the calls under way
+        self.assertRegex(group["calls"][-1]["call"], r"^all_reduce of \d+ f32 \(sum\), ")
+        told = rf"\n  group data\.0: rank 0 started call {numbers[-1]} \(all_reduce of \d+ f32 \(sum\), .*\); rank 1 left no record\n"
+        self.assertRegex(self.expect(0, "status", "cut").out, told)
+        # Of a rank that is behind, and of files that are damaged.
+        group["calls"], group["finished"] = group["calls"][:-1], None
+        (records / "rank-1.calls.json").write_text(json.dumps({**record, "rank": 1}))
+        self.assertRegex(self.expect(0, "status", "cut").out, rf"started call {numbers[-1]} \(.*\), rank 1 only call {numbers[-1] - 1}\n")
+        for damaged in ("", "[]", "{}", '{"rank": 1, "groups": [1]}', '{"rank": "x", "groups": []}', "[" * 100000):
+            (records / "rank-1.calls.json").write_text(damaged)
+            self.assertRegex(self.expect(0, "status", "cut").out, told)
+        # A process that goes on forgets them.
+        self.expect(0, "run", "t.toml", *words, f"run.steps={record['step'] + 20}", "--run-dir", "cut", "--resume", "must", "-q")
+        self.assertEqual(list(records.glob("*.calls.json")), [])
+        self.assertEqual(self.expect(0, "status", "cut", "--json").records[0]["collectives"], [])
+
     def test_a_rank_that_is_killed_before_it_connects_ends_the_run(self):
         for which in (0, 3):
             run = subprocess.Popen([PLAIT, "run", "t.toml", "topology.data=4", "topology.connect_timeout=1000", LONG], cwd=self.folder,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/runs/last_calls.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 
@@ -31,7 +32,7 @@ std::string values_text(const RunRecord& run, bool of_evaluation) {
   return text;
 }
 
-void show(Terminal& t, const RunRecord& run, double now) {
+void show(Terminal& t, const RunRecord& run, const std::vector<std::string>& calls, double now) {
   const bool runs = run.state == "running";
   std::string head = t.bold(run.path) + ": " + t.bold(run.state);
   if (run.started > 0)
@@ -63,6 +64,7 @@ void show(Terminal& t, const RunRecord& run, double now) {
   if (const std::string text = values_text(run, true); !text.empty())
     t.paragraph(strf("  at step %lld: ", static_cast<long long>(run.evaluated_at)) + text);
   if (!run.message.empty()) t.paragraph("  " + plain(run.message));
+  for (const std::string& text : calls) t.paragraph("  " + text);
   if (run.restarts > 0)
     t.paragraph("  restarted " + counted(run.restarts, "time") +
                 ", the newest time after: " + plain(run.restarted_for));
@@ -77,8 +79,12 @@ int status(Context& context, const std::string& given) {
   read_values(run);
   Json record = {{"schema", 1}};
   record.update(record_of(run));
+  // A run that goes on has removed them.
+  const std::vector<std::string> calls = last_calls(run.path);
+  record["collectives"] = calls;
   context.terminal.record(record);
-  if (context.terminal.human()) show(context.terminal, run, static_cast<double>(time(nullptr)));
+  if (context.terminal.human())
+    show(context.terminal, run, calls, static_cast<double>(time(nullptr)));
   return kOk;
 }
 

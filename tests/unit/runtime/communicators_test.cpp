@@ -148,6 +148,14 @@ TEST_CASE("a collective log remembers its last calls, and some earlier ones") {
   CHECK(sequence.text(5000) == "'a'");
   CHECK(sequence.text(4096) == "a different call, or an earlier one (call 5001 is 'b')");
 
+  const auto recent = sequence.recent();
+  REQUIRE(recent.size() == 16);
+  CHECK(recent.front().number == 4986);
+  CHECK(recent.front().text == "a");
+  CHECK(recent.back().number == 5001);
+  CHECK(recent.back().text == "b");
+  CHECK(CollectiveLog().recent().empty());
+
   CollectiveLog same;
   add(add(same, a, 5000), b);
   CHECK(same.prefix_hashes() == prefix_hashes);
