@@ -7,6 +7,7 @@
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/survey.hpp"
 #include "engine/checkpoint/verify.hpp"
 
 namespace plait::checkpoint {
@@ -280,9 +281,9 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
   for (const std::string& folder : {path, join_path(path, "ckpt")})
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
   fail_not_found("[checkpoint] '" + path +
-                 (!files.exists(path)
-                      ? "' does not exist"
-                      : "' is not a checkpoint and contains none" + runs_in(files, path)) +
+                 (!files.exists(path) ? "' does not exist"
+                                      : "' is not a checkpoint and contains none" +
+                                            runs_in(files, path) + unfinished_saves(files, path)) +
                  "; name a run directory, its ckpt/ folder, or a "
                  "step-... folder or the file best inside");
 }

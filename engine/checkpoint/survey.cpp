@@ -207,13 +207,28 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
               "' is intact; restore one from a backup:" + faults);
   const char* const kNameOne =
       "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
-  if (!found.checkpoints.empty())
+  const auto whole =
+      std::find_if(found.checkpoints.begin(), found.checkpoints.end(),
+                   [](const Surveyed& c) { return c.condition != Condition::kNotCommitted; });
+  if (whole != found.checkpoints.end())
     fail_not_found("[checkpoint] '" + place + "' holds checkpoints of several runs, such as '" +
-                   found.checkpoints[0].path + "'" + kNameOne);
+                   whole->path + "'" + kNameOne);
   if (Weights::is_folder_of_weights(files, place))
     fail_not_found("[checkpoint] '" + place +
                    "' holds weights alone, without the manifest of a checkpoint" + kNameOne);
-  fail_not_found("[checkpoint] '" + place + "' is not a checkpoint and contains none" + kNameOne);
+  fail_not_found("[checkpoint] '" + place + "' is not a checkpoint and contains none" +
+                 unfinished_saves(files, place) + kNameOne);
+}
+
+std::string unfinished_saves(FileSystem& files, const std::string& place) {
+  for (const std::string& folder : {place, join_path(place, kCheckpoints)}) {
+    if (name_of(folder) != kCheckpoints || !files.is_folder(folder)) continue;
+    for (const std::string& name : files.list(folder))
+      if (starts_with(name, kUnfinished))
+        return "; its saves were not finished, such as '" + join_path(folder, name) +
+               "', and are not read";
+  }
+  return "";
 }
 
 BestValue best_value(const RunState& state) {

@@ -51,6 +51,11 @@ Survey survey(FileSystem& files, const std::string& place);
 // damaged.
 std::string choose_checkpoint(FileSystem& files, const std::string& place);
 
+// For a message about a place without a checkpoint: "; its saves were not finished, such as
+// 'run/ckpt/.tmp-..', and are not read", or "" where it has none. Looks into the place, and into
+// ckpt/ of a run directory.
+std::string unfinished_saves(FileSystem& files, const std::string& place);
+
 // The best evaluation of a run so far, as RunState::extra holds it; metric "": none is recorded.
 struct BestValue {
   std::string metric;

@@ -133,6 +133,26 @@ class Listed(Checkpoints):
 
 
 class Verified(Checkpoints):
+    def test_unfinished_saves_are_never_read(self):
+        self.expect(0, "run", "t.toml", "run.steps=2", "--run-dir", "all/whole", "--quiet")
+        begun = self.folder / "all/begun/ckpt/.tmp-7-1f"
+        step = next((self.folder / "all/whole/ckpt").glob("step-*"))
+        shutil.copytree(step, begun)
+        (begun / "MANIFEST.json").unlink()
+        shutil.copy(self.folder / "all/whole/run.toml", self.folder / "all/begun/run.toml")
+        said = "is not a checkpoint and contains none; its saves were not finished, such as "
+        for place in ("all/begun", "all/begun/ckpt"):
+            for words in (["run", "t.toml", f"model.load={place}"], ["check", "t.toml", f"model.load={place}"],
+                          ["export", place, "w.safetensors"]):
+                done = self.plait(*words)
+                self.assertEqual(done.code, 2, done.err)
+                self.assertRegex(done.err + done.out, rf"'(\./)?{place}' {said}'(\./)?all/begun/ckpt/\.tmp-7-1f', and are not read; name a run directory")
+        for verb in ("run", "check"):
+            self.fails(2, [verb, "t.toml", "model.load=all/begun/ckpt/.tmp-7-1f"], "all/begun/ckpt/.tmp-7-1f' is a save that was not finished")
+            # A folder with several runs names one whose checkpoints are whole.
+            done = self.fails(2, [verb, "t.toml", "model.load=all"], "all/whole")
+            self.assertNotIn(".tmp-", done.out + done.err)
+
     def test_faults_are_all_listed(self):
         self.train("r", *GRID, "checkpoint.every=5")
         self.train("s", steps=3)
