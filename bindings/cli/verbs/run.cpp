@@ -148,7 +148,7 @@ void Run::on_step(const plait_step_result& r) {
                  {"mean_loss", json_number(r.mean_loss)},
                  {"grad_norm", json_number(r.grad_norm)},
                  {"lr", json_number(r.learning_rate)},
-                 {"seconds", r.seconds},
+                 {"step_ms", r.seconds * 1e3},  // as in metrics.ndjson
                  {"samples_per_s", r.samples_per_s},
                  {"skipped", r.skipped != 0}};
   if (r.tokens > 0) record.update({{"tokens", r.tokens}, {"tokens_per_s", r.tokens_per_s}});
