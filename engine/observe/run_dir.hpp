@@ -32,7 +32,7 @@ struct RunEnvironment {
 
 inline constexpr char kRunning[] = "running", kDone[] = "done";
 struct RunStatus {
-  std::string state = {};  // kRunning, kDone, "failed", "interrupted", "aborted"
+  std::string state = {};  // kRunning, kDone, "failed", "interrupted"
   int64_t step = 0, steps = 0;
   std::optional<double> loss = {};  // of the newest step of this process; none: it made none
   std::string message = {};         // of the error, or why a run is done before its last step

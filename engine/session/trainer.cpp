@@ -72,11 +72,11 @@ void Trainer::status(const char* state, const StepResult& r, const std::string& 
 }
 
 // Behind an error, which another one must not hide.
-void Trainer::ended(const char* state, const std::string& message) {
+void Trainer::failed(const std::string& message) {
   StepResult at;
   at.step = c_.state.step;
   try {
-    status(state, at, message);
+    status("failed", at, message);
   } catch (const std::exception& e) {
     c_.log.error(e.what());
   }
@@ -538,15 +538,14 @@ StepResult Trainer::run_and_report() {
     return r;
   } catch (const CollectiveError& e) {
     progress_.finish();
-    const bool of_save = e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_MEMORY;
-    if (e.code() != PLAIT_ERR_CANCELLED) ended(of_save ? "failed" : "aborted", e.full_text());
+    if (e.code() != PLAIT_ERR_CANCELLED) failed(e.full_text());
     throw;
   } catch (const Error& e) {
     progress_.finish();
-    ended("failed", e.full_text());
+    failed(e.full_text());
     throw;
   } catch (const std::exception& e) {
-    ended("failed", e.what());
+    failed(e.what());
     throw;
   }
 }

@@ -59,7 +59,7 @@ class Trainer {
   void end_unsaved(const StepResult& r);
   std::string next_save(int64_t step) const;
   void status(const char* state, const StepResult& r, const std::string& message = {});
-  void ended(const char* state, const std::string& message);
+  void failed(const std::string& message);
   bool pauses_behind(int64_t step) const;
   bool is_time_to_save() const;
   void warn(const std::string& text);

@@ -467,7 +467,41 @@ class Labels(Case):
         # The same at the end of a run that is over before the patience is.
         done = self.fails(1, ["run", "t.toml", "run.steps=2", "--run-dir", "short"], said, "the run is at its end, saved as")
         self.assertNotIn("training loss", done.out)
-        self.assertEqual(json.loads((self.folder / "short/status.json").read_text())["state"], "aborted")
+        self.assertEqual(json.loads((self.folder / "short/status.json").read_text())["state"], "failed")
+
+    def test_no_label_at_all(self):
+        """Every label is below 0, which stands for none: the loss is the mean of nothing."""
+        self.experiment([(i / 8, -100, 1) for i in range(8)])
+        done = self.fails(1, ["run", "t.toml", "run.steps=2"], "or all its labels below 0, so that its loss is the mean of nothing",
+                          "correct the weights or the labels of [data.train]")
+        self.assertIn("step 1 is not finite (loss nan, gradient norm nan; the weights of its samples are all 0, or all labels below 0)", done.err)
+
+    def test_an_evaluation_that_counts_nothing(self):
+        """Its loss is none, and not 0, which would be the best of all; a warning says why."""
+        evaluation = ['[data.eval]', 'type = "csv"', 'path = "e.csv"', 'input = ["x"]', 'target = ["label"]', 'target_type = "i32"', 'weight = "weight"']
+        self.experiment([(i / 8, i % 3, 1) for i in range(8)], *evaluation)
+        for labels, weight in (((-100, -1), 1), ((0, 1), 0)):
+            rows = "".join(f"{i / 8},{label},{weight}\n" for i, label in enumerate(labels))
+            self.write("e.csv", "x,label,weight\n" + rows)
+            for more in ([], ["topology.data=2"], ["topology.pipeline=2"]):
+                with self.subTest(labels=labels, more=more):
+                    done = self.expect(0, "run", "t.toml", "run.steps=2", "--json", *more)
+                    self.assertEqual(done.event("evaluate")["loss"], "nan")
+                    self.assertEqual(done.err.count("[session] the evaluation of [data.eval] has no loss: the weights of all its samples "
+                                                    "are 0, or all its labels below 0; correct the weights or the labels"), 1, done.err)
+        # One that counts is enough.
+        self.write("e.csv", "x,label,weight\n0,-100,1\n1,1,1\n")
+        done = self.expect(0, "run", "t.toml", "run.steps=2", "--json")
+        self.assertGreater(done.event("evaluate")["loss"], 0)
+        self.assertNotIn("has no loss", done.err)
+
+    def test_a_run_that_needs_more_memory_than_there_is(self):
+        self.write("t.toml", TINY)
+        layers = 'model.layers=[{type = "linear", out = 2000000}, {type = "linear", out = 2000000}, {type = "linear", out = 3}]'
+        done = self.fails(3, ["run", "t.toml", layers, "--run-dir", "r"], "no memory for ", " bytes")
+        self.assertRegex(done.err, r"warning: \[run\] a rank needs \d+(\.\d+)? TiB, and this machine has \S+ [GT]iB; the system may kill the run "
+                                   r"when it uses them: see plait plan, lower batch.micro, or shard more \(topology.zero, topology.tensor\)\n")
+        self.assertNotIn("and this machine has", self.expect(0, "run", "t.toml", "run.steps=1").err)
 
     def test_a_run_that_ends_with_steps_that_are_not_finite(self):
         self.experiment([(3e38 if i > 5 else i / 8, i % 3, 1) for i in range(8)])

@@ -320,8 +320,8 @@ class Spoiled(Case):
         written = (self.folder / "r/metrics.ndjson").read_text().splitlines()
         self.assertEqual([json.loads(line)["loss"] for line in written if "lr" in json.loads(line)], losses)
         status = json.loads((self.folder / "r/status.json").read_text())
-        self.assertEqual((status["state"], status["loss"]), ("aborted", losses[-1]))
-        self.assertRegex((self.folder / "r/log/rank-0.log").read_text(), r"Z error \[run\] aborted: .* in a row")
+        self.assertEqual((status["state"], status["loss"]), ("failed", losses[-1]))
+        self.assertRegex((self.folder / "r/log/rank-0.log").read_text(), r"Z error \[run\] failed: .* in a row")
 
 
 if __name__ == "__main__":

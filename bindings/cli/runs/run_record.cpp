@@ -99,7 +99,7 @@ void get(const Json& from, const char* name, double& to) {
   if (const auto at = from.find(name); at != from.end() && at->is_number()) to = at->get<double>();
 }
 
-// The engine tells "failed" from "aborted", by another rank: for a user both have failed.
+// Runs of older engines may say "aborted".
 std::string shown_state(const Json& status) {
   std::string state = RunRecord().state;
   get(status, "state", state);

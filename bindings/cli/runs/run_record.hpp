@@ -15,9 +15,8 @@ namespace plait::cli {
 
 struct RunRecord {
   std::string path;  // of the directory
-  // "running", "done", "failed" (of status.json also "aborted"), "interrupted", "dropped" (of a
-  // sweep, by --halving); "lost" when its process is gone without having said so; "unknown" without
-  // a readable status.json.
+  // "running", "done", "failed", "interrupted", "dropped" (of a sweep, by --halving); "lost" when
+  // its process is gone without having said so; "unknown" without a readable status.json.
   std::string state = "unknown";
   int64_t step = 0, steps = 0;
   std::string message, checkpoint;     // of a failure; the newest one
