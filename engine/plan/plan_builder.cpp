@@ -378,6 +378,7 @@ std::unique_ptr<const Plan> PlanBuilder::finish() {
   warn_products(*plan, context_.log);
   tell_replicated(*plan, context_.log);
   warn_long_samples(*plan, context_.log);
+  warn_states(*plan, context_.log);
   warn_idle(*plan, context_.log);
   return plan;
 }

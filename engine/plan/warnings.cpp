@@ -99,6 +99,25 @@ void warn_many_threads(const config::Experiment& e, int64_t used, Log* log) {
             std::to_string(cores) + " or fewer, or 0");
 }
 
+void warn_states(const Plan& plan, Log* log) {
+  if (!log || plan.rank != 0 || !plan.precision.low_states || plan.groups.empty()) return;
+  const auto is_low = [](const TensorState& s) { return s.shape.dtype == kLowState; };
+  const bool of_tensors = std::any_of(
+      plan.parameters.begin(), plan.parameters.end(),
+      [&](const Parameter& p) { return std::any_of(p.states.begin(), p.states.end(), is_low); });
+  bool may = false, of_groups = false;
+  for (const ParameterGroup& group : plan.groups) {
+    may = may || group.low_states;
+    of_groups = of_groups || (group.low_states && !group.states.empty());
+  }
+  if (of_tensors || of_groups) return;
+  if (!may && plan.grid.pipeline() > 1) return;  // another stage may have such weights
+  log->warn(origin_of(plan.experiment, "precision.states").text() +
+            ": precision.states has no effect: " +
+            (may ? "the optimizer keeps no states of the shape of a weight"
+                 : "no weight that is trained has two or more dimensions"));
+}
+
 void warn_long_samples(const Plan& plan, Log* log) {
   if (!log || plan.rank != 0) return;
   for (const config::ModelConfig& m : plan.experiment.models) {

@@ -17,6 +17,8 @@ void warn_of_other_devices(const Plan& plan, Log* log);
 void warn_many_threads(const config::Experiment& experiment, int64_t used, Log* log);
 // About samples of training, or generated sequences, longer than model.context_length.
 void warn_long_samples(const Plan& plan, Log* log);
+// About precision.states where no state is kept in that type.
+void warn_states(const Plan& plan, Log* log);
 
 // About adapters that put vectors in place of the first tokens of a sample, which an option
 // `n_tokens` of their method tells, where the data has text there. A dataset tells by its option

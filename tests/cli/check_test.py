@@ -210,6 +210,18 @@ class Keys(Check):
             self.assertRegex(warned, rf"warning: override '{key}=.*': {key} has no effect: .*{why[-9:-1]}")
         self.assertEqual(self.expect(0, "check", "t.toml", "topology.data=2", "topology.zero=2", "evaluate.every=5").err, "")
 
+    def test_states_that_there_are_none_of(self):
+        self.write("t.toml", TINY)
+        for optimizer, more, why in (("sgd", [], "the optimizer keeps no states of the shape of a weight"),
+                                     ("adafactor", [], "the optimizer keeps no states of the shape of a weight"),
+                                     ("adamw", ['model.train=["*.bias"]'], "no weight that is trained has two or more dimensions"),
+                                     ("sgd", ["optimizer.momentum=0.9"], ""), ("adamw", [], ""), ("muon", [], "")):
+            with self.subTest(optimizer=optimizer, more=more):
+                said = self.expect(0, "plan", "t.toml", f"optimizer.type={optimizer}", "precision.states=bf16", *more).err
+                text = "override 'precision.states=bf16': precision.states has no effect: "
+                self.assertEqual(said.count("precision.states"), 2 if why else 0, said)
+                self.assertEqual(text + why in said, bool(why), said)
+
     def test_products_that_no_kernel_can_round_or_tune(self):
         self.write("t.toml", TINY)
         for device, compute, why in (("cpu", "f32", "device 'cpu' computes products of f32 in f32"),
