@@ -112,8 +112,17 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   e.step = c_.state.step;
   e.dataset = d.name();
   e.samples = std::llround(totals[0]);
-  for (size_t m = 0; m < n_models; ++m)
-    if (c_.plan.models[m].trained) e.loss += loss_of(m, totals);
+  bool counts_nothing = false;
+  for (size_t m = 0; m < n_models; ++m) {
+    if (!c_.plan.models[m].trained) continue;
+    const double loss = loss_of(m, totals);
+    counts_nothing = counts_nothing || (std::isnan(loss) && std::isfinite(totals[2 + 2 * m]));
+    e.loss += loss;
+  }
+  if (counts_nothing && c_.ranks.rank() == 0)
+    c_.log.warn("[session] the evaluation of [data." + d.name() +
+                "] has no loss: the weights of all its samples are 0, or all its labels below 0; "
+                "correct the weights or the labels");
   const double* state = totals.data() + 2 + 2 * n_models;
   for (const auto& m : c_.plan.metrics) {
     e.metrics.emplace_back(m.name, metric_value(c_.plan, m, state, totals[3 + 2 * m.model]));
@@ -125,19 +134,23 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   return e;
 }
 
-// A loss that counts no weight, because all labels are ignored, adds nothing.
+// A loss that counts no weight, because all labels are ignored, adds nothing; NaN if none of the
+// model's losses counts any.
 double Evaluator::loss_of(size_t model, const std::vector<double>& totals) const {
   const auto mean = [](const double* sums) { return sums[1] != 0 ? sums[0] / sums[1] : 0; };
   const double* state = totals.data() + 2 + 2 * c_.plan.models.size();
   bool separate = false;
-  double sum = 0;
+  double sum = 0, weight = 0;
   for (const plan::Metric& m : c_.plan.metrics) {
     if (m.model == model && m.has_weights && m.adapter.empty()) {
       separate = true;
       sum += m.factor * mean(state);
+      weight += state[1];
     }
     state += m.n_state();
   }
+  if (!separate) weight = totals[3 + 2 * model];
+  if (weight == 0) return std::nan("");
   return separate ? sum : mean(totals.data() + 2 + 2 * model);
 }
 

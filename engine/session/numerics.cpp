@@ -163,7 +163,9 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
       static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
       real_text(std::abs(r.grad_norm)).c_str(),
       has_zero_weight()
-          ? (std::string("; the weights of its samples are all 0") + or_no_adapter(c_.plan)).c_str()
+          ? (std::string("; the weights of its samples are all 0, or all labels below 0") +
+             or_no_adapter(c_.plan))
+                .c_str()
           : "",
       input.empty() ? "" : ("; " + input + ": correct " + source_of(batch_)).c_str(),
       static_cast<long>(c_.state.consecutive_skipped)));
