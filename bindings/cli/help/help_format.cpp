@@ -22,8 +22,11 @@ class HelpFormat : public CLI::Formatter {
     return fitted(Formatter::make_usage(app, std::move(name)));
   }
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    return row(make_option_name(option, is_positional) + make_option_opts(option),
-               make_option_desc(option));
+    std::string text = make_option_desc(option);
+    if (const std::string value = option->get_default_str(); !value.empty())
+      text += "; default: " + value;
+    for (const CLI::Option* other : option->get_needs()) text += "; only with " + other->get_name();
+    return row(make_option_name(option, is_positional) + make_option_opts(option), text);
   }
   // Without the names that CLI11 has for types and checks.
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -31,9 +34,7 @@ class HelpFormat : public CLI::Formatter {
     std::string text = type_of(option);
     if (option->nonpositional() && !text.empty()) text = " " + text;
     if (!option->nonpositional()) text.clear();  // its name says what it is
-    if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";
     if (option->get_items_expected_max() > 1 && !option->nonpositional()) text += " ...";
-    for (const CLI::Option* other : option->get_needs()) text += " with " + other->get_name();
     return text;
   }
   std::string make_option_usage(const CLI::Option* option) const override {

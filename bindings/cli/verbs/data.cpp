@@ -212,8 +212,9 @@ int show(Context& context) {
 }  // namespace
 
 void add_data(CLI::App& app, Context& context) {
-  CLI::App* verb =
-      app.add_subcommand("data", "downloads public data sets; turns texts into token ids");
+  CLI::App* verb = app.add_subcommand(
+      "data",
+      "shows what files of data hold, downloads public data sets, turns texts into token ids");
   verb->require_subcommand(1);
   const auto arguments = std::make_shared<DataArguments>();
   CLI::App* get =

@@ -525,13 +525,14 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
   const auto a = std::make_shared<ShowArguments>();
   add_file(*verb, a->file);
   verb->get_option("FILE")->required(false)->description(
-      "NAME.csv, .tsv, .npy, .npz, .safetensors, -ubyte (idx), or a folder with one folder of "
-      "images for each class, each as its dataset reads it; "
+      "NAME.csv, .tsv, .npy, .npz, .safetensors, -ubyte (idx), a folder with one folder of "
+      "images for each class, or with idx files, each as its dataset reads it; "
       "PATH.bin, NAME.jsonl, NAME.txt; an experiment file, or a folder that contains an "
       "experiment.toml");
   verb->add_option(
-      "--dataset", a->dataset,
-      "NAME of [data.NAME] of an experiment, or of the files of a folder; default: train");
+          "--dataset", a->dataset,
+          "which [data.NAME] of an experiment, or files NAME-... of a folder; default: train")
+      ->type_name("NAME");
   verb->add_option("--from", a->from, "the first document or sample; default: 0");
   verb->add_option("--count", a->count, "how many; default: 3")->check(CLI::Range(1, 1 << 30));
   verb->add_option("--width", a->width, "numbers of a line at most; default: 64");
@@ -546,11 +547,13 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
                    "that the dataset names")
       ->type_name("TYPE|PATH");
   verb->add_option("--option", a->options,
-                   "an option of that type, or of the dataset that reads FILE; may be repeated")
+                   "an option of the tokenizer, or of the dataset that reads FILE; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  verb->add_option("--template", a->chat, "chat template of a file with messages: chatml, ...");
-  verb->add_option("--field", a->field, "the key of the text in JSON Lines; default: text");
+  verb->add_option("--template", a->chat, "chat template of a file with messages: chatml, ...")
+      ->type_name("NAME");
+  verb->add_option("--field", a->field, "the key of the text in JSON Lines; default: text")
+      ->type_name("KEY");
   verb->add_option("--length", a->length, "tokens to show at most; default: 4096")
       ->check(CLI::Range(1, 1 << 24));
   verb->callback([&context, a, without] {

@@ -296,19 +296,21 @@ void add_data_tokenize(CLI::App& data, Context& context) {
                    "NAME.tiktoken, NAME.model")
       ->required()
       ->type_name("TYPE|PATH");
-  verb->add_option("--option", a->options, "an option of that type; may be repeated")
+  verb->add_option("--option", a->options, "an option of the tokenizer; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   verb->add_option("--out", a->out, "writes PATH.bin, PATH.idx and PATH.json")
       ->required()
       ->type_name("PATH");
-  verb->add_option("--field", a->field, "the key of the text in JSON Lines; default: text");
+  verb->add_option("--field", a->field, "the key of the text in JSON Lines; default: text")
+      ->type_name("KEY");
   verb->add_flag("--append-eod", a->append_eod,
                  "ends each document with the tokenizer's end token");
   verb->add_flag("--strict", a->strict, "refuses texts that are not UTF-8");
   verb->add_flag("--plain", a->plain, "special tokens that a text writes are ordinary text");
   verb->add_flag("--restart", a->restart, "starts anew where an interrupted run could go on");
-  verb->add_option("--threads", a->threads, "default: all cores; the files are the same")
+  verb->add_option("--threads", a->threads,
+                   "threads that encode; default: all cores; the files are the same")
       ->check(CLI::Range(1, 1024));
   verb->callback([&context, a] {
     context.run_command = [&context, a] { return Tokenize(context, *a).run(); };

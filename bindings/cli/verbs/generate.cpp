@@ -209,9 +209,9 @@ void add_generate(CLI::App& app, Context& context) {
   for (CLI::Option* const prompt : prompts) chat->excludes(prompt);
   option("--template", a->chat_template,
          "how the model has learned to see conversations; generate.chat_template", "NAME");
-  option("--system", a->system, "what the system says first, with --chat", "TEXT")->needs(chat);
+  option("--system", a->system, "what the system says first", "TEXT")->needs(chat);
   option("--conversation", a->conversation,
-         "keeps the conversation of --chat in FILE, and continues the one that FILE holds", "FILE")
+         "keeps the conversation in FILE, and continues the one that FILE holds", "FILE")
       ->needs(chat);
   option(
       "--tokenizer", a->tokenizer,

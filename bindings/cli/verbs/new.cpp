@@ -204,7 +204,7 @@ void add_new(CLI::App& app, Context& context) {
   verb->add_option("NAME", arguments->name, "folder to make; its last component names the run");
   verb->add_option("--from", arguments->from, "template; without a terminal: tiny")
       ->type_name("TEMPLATE");
-  verb->add_flag("--list", arguments->list, "list the templates");
+  verb->add_flag("--list", arguments->list, "lists the templates");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return make(context, *arguments); };
   });

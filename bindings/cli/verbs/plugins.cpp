@@ -127,7 +127,7 @@ void add_plugins(CLI::App& app, Context& context) {
   verb->add_option("WORDS", arguments->words,
                    "an item, a plugin or a kind (layer, optimizer, ...), or: inspect FILE");
   verb->add_flag("--report", arguments->report,
-                 "list every file that was tried, with reason and fix");
+                 "lists every file that was tried, with reason and fix");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return plugins(context, *arguments); };
   });

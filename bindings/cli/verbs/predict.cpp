@@ -351,7 +351,7 @@ void add_predict(CLI::App& app, Context& context) {
   verb->add_flag("--resume", arguments->resume,
                  "continues behind the last sample that an interrupted command left in "
                  "FILE.partial; begins with the first where there is none");
-  verb->add_option("--format", arguments->format, "its format, whatever its end")
+  verb->add_option("--format", arguments->format, "the format of FILE, whatever its end")
       ->type_name("NAME")
       ->check(CLI::IsMember(prediction_formats()));
   verb->add_option("--output", arguments->outputs,

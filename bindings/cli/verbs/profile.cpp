@@ -275,7 +275,8 @@ void add_profile(CLI::App& app, Context& context) {
       ->type_name("N")
       ->check(CLI::Range(0, 100000));
   verb->add_flag("--eval", arguments->evaluate, "batches of an evaluation, in place of steps");
-  verb->add_option("--dataset", arguments->dataset, "of --eval: [data.NAME]; default eval")
+  verb->add_option("--dataset", arguments->dataset,
+                   "with --eval: batches of [data.NAME]; default: eval")
       ->type_name("NAME");
   verb->add_option("--top", arguments->top, "rows of a table; 0: all; default 25")->type_name("N");
   verb->add_flag("--each", arguments->each, "a row for each copy of a repeated block");

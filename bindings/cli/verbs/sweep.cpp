@@ -606,7 +606,7 @@ void add_sweep(CLI::App& app, Context& context) {
                    "draws so many combinations; default: all of them")
       ->type_name("N")
       ->check(whole_number(1));
-  verb->add_option("--seed", arguments->seed, "of --random; default 1")->type_name("N");
+  verb->add_option("--seed", arguments->seed, "seed of --random; default: 1")->type_name("N");
   verb->add_flag("--halving", arguments->halving,
                  "successive halving: trains all for a part of the steps, the better half for "
                  "twice as many, and so on");
