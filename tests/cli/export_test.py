@@ -174,7 +174,7 @@ class Export(RankCase):
                    "names are whole, such as 'model.linear1.bias'")
         self.fails(2, ["export", "one", "x", "--rename", "model.linear2.bias=model.linear1.bias"],
                    "'model.linear1.bias' and 'model.linear2.bias' both become 'model.linear1.bias'")
-        self.fails(2, ["export", "one", "no/folder/x.safetensors"], "no/folder")
+        self.fails(3, ["export", "one", "no/folder/x.safetensors"], "no/folder")
         self.assertFalse((self.folder / "x").exists())
         shard = self.folder / "out/model.safetensors"
         tensors = read_safetensors(shard)

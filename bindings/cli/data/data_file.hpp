@@ -14,7 +14,8 @@ namespace plait::cli {
 std::optional<std::string> dataset_of_file(const std::string& path,
                                            const std::vector<std::string>& options);
 
-// Files of the dataset idx in a folder, as MNIST's: the name is what stands before their common part.
+// Files of the dataset idx in a folder, as MNIST's: the name is what stands in front of the part
+// that they have in common.
 struct IdxSet {
   std::string name;            // "train"
   std::string images, labels;  // paths; "" if there is none
