@@ -143,7 +143,7 @@ class Switches(unittest.TestCase):
 class Verdicts(unittest.TestCase):
     def verdict(self, *runs, name="t"):
         """What is found when runs of the test, with the mutant and without it, end like this: (result, seconds); and their limits."""
-        test, limits, runs = types.SimpleNamespace(name=name, limit=300.0), [], list(runs)
+        test, limits, runs = types.SimpleNamespace(name=name, whole=name, limit=300.0), [], list(runs)
 
         def passes(test, execute, limit, stop=None, variables=None):
             limits.append(limit)
@@ -169,6 +169,19 @@ class Verdicts(unittest.TestCase):
 
 
 class Order(unittest.TestCase):
+    def test_the_seconds_of_a_part_are_those_that_it_took(self):
+        with tempfile.TemporaryDirectory() as folder:
+            s = object.__new__(suite.Suite)
+            s.durations, s.durations_file = {"t": 100.0}, pathlib.Path(folder) / "durations.json"
+            s.space, s.passes = types.SimpleNamespace(execute=None), lambda *_, **__: (True, 40.0)
+            part = types.SimpleNamespace(name="t:x", whole="t", limit=900.0)
+            self.assertEqual((s.seconds(part), s.limit(part)), (2, 150))  # no longer than its whole
+            self.assertFalse(s._finds(part, []))
+            self.assertEqual((s.seconds(part), s.limit(part)), (40, 240))
+            self.assertEqual(json.loads(s.durations_file.read_text()), {"t": 100, "t:x": 40})
+            new = types.SimpleNamespace(name="u", whole="u", limit=900.0)
+            self.assertEqual((s.seconds(new), s.limit(new)), (20, 900))
+
     def test_times_of_ctest(self):
         with tempfile.TemporaryDirectory() as folder:
             build = pathlib.Path(folder)

@@ -16,7 +16,7 @@ import workspace
 # They read sources or install, or need a machine that does nothing else: no mutant of code is for them.
 LEFT_OUT = re.compile(r"structure|install$|mutate|chaos$|endurance$|hosts$|cli_load$|abi_(headers|baseline|tags|symbols|.*self_test)")
 UNKNOWN_SECONDS = 20.0  # of a test that has not run yet
-PART_SECONDS = 2.0  # of a part of one
+PART_SECONDS = 2.0  # of a part of one that has not run yet
 START_SECONDS = 2.0  # to link and start any test
 
 
@@ -91,7 +91,7 @@ class Suite:
         return [t for t in found if t.usable]
 
     def seconds(self, test):
-        return self.durations.get(test.name, UNKNOWN_SECONDS)
+        return self.durations.get(test.name, UNKNOWN_SECONDS if test.name == test.whole else PART_SECONDS)
 
     def ordered(self, file):
         """The tests, first those that find most mutants of the file in a second, by what is known: the mutants of its module, and of the engine
@@ -125,7 +125,6 @@ class Suite:
                 continue
             found.append(how(test))
             self.clean.setdefault(found[-1].name, how(self.clean[test.name]))
-            self.durations.setdefault(found[-1].name, PART_SECONDS)
         return found
 
     def passes(self, test, execute, limit, stop=None, variables=None):
@@ -152,7 +151,10 @@ class Suite:
         workspace.write_whole(self.durations_file, json.dumps(self.durations, indent=1, sort_keys=True))
 
     def limit(self, test):
-        return max(30.0, 6 * self.seconds(test)) if test.name in self.durations else test.limit
+        """Of a part that has not run yet, a little more than its whole test takes."""
+        if test.name in self.durations:
+            return max(30.0, 6 * self.durations[test.name])
+        return max(30.0, 1.5 * self.durations[test.whole]) if test.whole in self.durations else test.limit
 
     def learn(self, known, learned):
         """Runs each test of a complete build once, to learn which mutants, all switched off, it reaches. known: {test: numbers of mutants, None
