@@ -10,9 +10,8 @@ using namespace plait;
 using fake::contains;
 using fake::Folder;
 using fake::little;
+using test::kLimitsMemory;
 using test::LittleMemory;
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space
 
 namespace {
 
@@ -70,7 +69,8 @@ using Doubles = std::vector<double>;
 
 }  // namespace
 
-TEST_CASE("a file larger than the memory is an error that names it and its size") {
+TEST_CASE("a file larger than the memory is an error that names it and its size" *
+          doctest::skip(!kLimitsMemory)) {
   check_text(error("csv", "path", "a,b\n1,2\n"), "[data.csv] path");
   const std::string dict =
       "{'descr': '|u1', 'fortran_order': False, 'shape': (" + std::to_string(kSize - 128) + ",), }";
@@ -90,7 +90,8 @@ TEST_CASE("a file larger than the memory is an error that names it and its size"
       "[data.safetensors] path");
 }
 
-TEST_CASE("samples of a file larger than the memory are read from it, in any order") {
+TEST_CASE("samples of a file larger than the memory are read from it, in any order" *
+          doctest::skip(!kLimitsMemory)) {
   fake::data_plugins();
   {
     const Folder folder;
@@ -191,5 +192,3 @@ TEST_CASE("how much is held in memory changes no fingerprint, of large fields ei
   check("npy", "input", npy_head("<f8", 600 * kMib / 24, 3), 128 + 600 * kMib / 24 * 24);
   check("idx", "images", idx_head(100 * kMib, 3), 12 + 300 * kMib);
 }
-
-#endif
