@@ -19,7 +19,8 @@ function(plait_add_test)
     else()
       math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
     endif()
-    list(APPEND arg_ENV "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1"
+    # First, so that a test may set its own.
+    list(PREPEND arg_ENV "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1"
          "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lsan.supp:print_suppressions=0"
          "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
          "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp")
