@@ -68,7 +68,8 @@ class Model {
 }  // namespace
 
 TEST_CASE("parameters of a model stand below each other, transposed where the map says so") {
-  const auto tensors = Model().made();
+  const Model model;
+  const auto tensors = model.made();
   REQUIRE(tensors.size() == 3);
   CHECK(tensors[0].name == "bias");
   CHECK(tensors[0].shape == std::vector<int64_t>{6});
