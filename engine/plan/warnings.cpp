@@ -85,6 +85,11 @@ void warn_of_other_devices(const Plan& plan, Log* log) {
     if (entry.outcome == plugin::Outcome::kRejected)
       lost.push_back(entry.name.empty() ? "'" + entry.path + "'" : entry.name);
   if (lost.empty()) return;
+  constexpr size_t kMost = 3;
+  if (const size_t more = lost.size() - std::min(lost.size(), kMost); more > 0) {
+    lost.resize(kMost);
+    lost.back() += " and " + std::to_string(more) + " more";
+  }
   log->warn("[plan] run.device = \"auto\" takes '" + plan.device +
             "'; a better device may be in plugins that could not be loaded: " + join(lost) +
             "; mend what the warnings above say, or name the device in run.device");

@@ -15,11 +15,11 @@
 
 namespace plait::runtime {
 
-// The group's store with a key prefix for each subgroup.
+// The group's store with a key prefix for each subgroup. It can do what the group's store can.
 class PrefixedStore {
  public:
   PrefixedStore(const plait_store* whole, std::string prefix)
-      : raw_{sizeof(plait_store), this, set, get, get_within},
+      : raw_{sizeof(plait_store), this, set, get, whole->get_within ? get_within : nullptr},
         whole_(*whole),
         prefix_(std::move(prefix)) {}
   PrefixedStore(const PrefixedStore&) = delete;

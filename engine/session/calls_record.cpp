@@ -20,6 +20,14 @@ void write_group(JsonWriter& w, const runtime::Communicators::GroupCalls& g) {
   w.end_array().end_object();
 }
 
+// Without memory nothing is said: the error that ends the run matters more.
+void warn(Log& log, const char* what, const std::exception& why) noexcept {
+  try {
+    log.warn(std::string("[session] ") + what + ": " + why.what());
+  } catch (const std::exception&) {
+  }
+}
+
 }  // namespace
 
 void record_calls(SessionContext& c, const Error& error) noexcept {
@@ -37,7 +45,7 @@ void record_calls(SessionContext& c, const Error& error) noexcept {
     c.files.replace(join_path(folder, strf("rank-%d", c.ranks.rank()) + kEnd), w.text() + "\n",
                     FileSystem::Sync::kNo);
   } catch (const std::exception& e) {
-    c.log.warn(std::string("[session] the last collectives could not be noted: ") + e.what());
+    warn(c.log, "the last collectives could not be noted", e);
   }
 }
 
@@ -48,7 +56,7 @@ void forget_calls(FileSystem& files, const std::string& folder, Log& log) noexce
     for (const std::string& name : files.list(logs))
       if (name.starts_with("rank-") && name.ends_with(kEnd)) files.remove(join_path(logs, name));
   } catch (const std::exception& e) {
-    log.warn(std::string("[session] records of earlier collectives stay: ") + e.what());
+    warn(log, "records of earlier collectives stay", e);
   }
 }
 

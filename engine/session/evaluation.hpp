@@ -15,7 +15,8 @@ struct Evaluation {
   std::string dataset;
   int64_t samples = 0;
   double loss = 0, seconds = 0;
-  double perplexity = 0;                                // of tokens; 0: the loss has none
+  bool counts_nothing = false;  // the loss is NaN since no trained model counts any weight
+  double perplexity = 0;        // of tokens; 0: the loss has none
   std::vector<std::pair<std::string, double>> metrics;  // as planned; NaN: nothing counted
 };
 

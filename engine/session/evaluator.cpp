@@ -112,14 +112,16 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   e.step = c_.state.step;
   e.dataset = d.name();
   e.samples = std::llround(totals[0]);
-  bool counts_nothing = false;
+  e.counts_nothing = true;
   for (size_t m = 0; m < n_models; ++m) {
     if (!c_.plan.models[m].trained) continue;
     const double loss = loss_of(m, totals);
-    counts_nothing = counts_nothing || (std::isnan(loss) && std::isfinite(totals[2 + 2 * m]));
+    if (std::isnan(loss) && std::isfinite(totals[2 + 2 * m])) continue;  // it has no weight
+    e.counts_nothing = false;
     e.loss += loss;
   }
-  if (counts_nothing && c_.ranks.rank() == 0)
+  if (e.counts_nothing) e.loss = std::nan("");
+  if (e.counts_nothing && c_.ranks.rank() == 0)
     c_.log.warn("[session] the evaluation of [data." + d.name() +
                 "] has no loss: the weights of all its samples are 0, or all its labels below 0; "
                 "correct the weights or the labels");

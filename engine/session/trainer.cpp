@@ -214,7 +214,7 @@ void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   text += strf(" on %ld samples in ", static_cast<long>(e.samples)) + duration_text(e.seconds);
   if (best) text += ", the best " + best_metric_ + " so far";
   c_.log.info(text);
-  if (!std::isfinite(e.loss))
+  if (!std::isfinite(e.loss) && !e.counts_nothing)
     c_.log.warn(strf("[evaluate] the loss of step %ld is ", static_cast<long>(r.step)) +
                 real_text(e.loss, "%g") +
                 ": fields of [data.eval] are not finite (plait data show), or the model's outputs "

@@ -489,6 +489,7 @@ class Labels(Case):
                     self.assertEqual(done.event("evaluate")["loss"], "nan")
                     self.assertEqual(done.err.count("[session] the evaluation of [data.eval] has no loss: the weights of all its samples "
                                                     "are 0, or all its labels below 0; correct the weights or the labels"), 1, done.err)
+                    self.assertNotIn("are not finite", done.err)
         # One that counts is enough.
         self.write("e.csv", "x,label,weight\n0,-100,1\n1,1,1\n")
         done = self.expect(0, "run", "t.toml", "run.steps=2", "--json")

@@ -277,7 +277,7 @@ class Local(Ranks):
         self.assertEqual((group["group"], group["backend"], group["ranks"]), ("data.0", "gloo", [0, 1]))
         numbers = [call["number"] for call in group["calls"]]
         self.assertEqual(numbers, list(range(numbers[-1] - 15, numbers[-1] + 1)))
-        self.assertIn(group["finished"], range(numbers[-1] - 3, numbers[-1]))  # it waits in one of the calls under way
+        self.assertLess(group["finished"], numbers[-1])  # it waits in one of the calls under way
         self.assertRegex(group["calls"][-1]["call"], r"^all_reduce of \d+ f32 \(sum\), ")
         told = rf"\n  group data\.0: rank 0 started call {numbers[-1]} \(all_reduce of \d+ f32 \(sum\), .*\); rank 1 left no record\n"
         self.assertRegex(self.expect(0, "status", "cut").out, told)

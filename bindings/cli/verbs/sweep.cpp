@@ -252,6 +252,8 @@ void Sweep::check_metric() const {
     for (const auto& [name, value] : trial.run.values) there.push_back(name);
   }
   if (there.empty()) return;  // all have failed, or have no line yet
+  if (std::find(there.begin(), there.end(), metric_) != there.end())
+    return t_.notice("'" + metric_ + "' is nan in all trials; their logs have a warning");
   const std::string near = nearest(metric_, there);
   t_.notice("no trial has a value '" + metric_ + "'" +
             (near.empty() ? "" : " (did you mean '" + near + "'?)") +

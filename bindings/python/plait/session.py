@@ -76,6 +76,14 @@ class _Feeds:
         return next((b.tensor.shape[0] for b in self.borrowed.values() if b.tensor.ndim > 0), 0)
 
 
+def _evaluation(text):
+    """The evaluation of the library's JSON, which writes numbers that are not finite as texts."""
+    made = json.loads(text)
+    for numbers in (made, made.get("metrics", {})):
+        numbers.update({name: float(value) for name, value in numbers.items() if value in ("nan", "inf", "-inf") and name != "dataset"})
+    return made
+
+
 class Session(Handle):
     """Trains by a plan.
 
@@ -219,7 +227,7 @@ class Session(Handle):
     # --- results
 
     def evaluate(self, dataset="eval"):
-        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]. Ctrl-C ends it, and a loop over train() that it is called in."""
+        """{"loss", "samples", "seconds", "metrics", ...} on [data.NAME]; a loss of nothing but ignored labels is nan. Ctrl-C ends it, and a loop over train() that it is called in."""
         asked = []
 
         def evaluated():
@@ -232,9 +240,9 @@ class Session(Handle):
             self.cancel()
 
         if self._run is not None:
-            return json.loads(self._run.inside(evaluated, self.cancel))
+            return _evaluation(self._run.inside(evaluated, self.cancel))
         try:
-            return json.loads(interruptible(evaluated, stop))
+            return _evaluation(interruptible(evaluated, stop))
         except KeyboardInterrupt as e:
             if asked and not isinstance(e.__cause__, Cancelled):
                 self._end_request(dataset)
