@@ -288,7 +288,7 @@ class Local(Ranks):
         for damaged in ("", "[]", "{}", '{"rank": 1, "groups": [1]}', '{"rank": "x", "groups": []}', "[" * 100000):
             (records / "rank-1.calls.json").write_text(damaged)
             self.assertRegex(self.expect(0, "status", "cut").out, told)
-        # A process that goes on forgets them.
+        # A resumed run removes them.
         self.expect(0, "run", "t.toml", *words, f"run.steps={record['step'] + 20}", "--run-dir", "cut", "--resume", "must", "-q")
         self.assertEqual(list(records.glob("*.calls.json")), [])
         self.assertEqual(self.expect(0, "status", "cut", "--json").records[0]["collectives"], [])

@@ -79,7 +79,7 @@ int status(Context& context, const std::string& given) {
   read_values(run);
   Json record = {{"schema", 1}};
   record.update(record_of(run));
-  // A run that goes on has removed them.
+  // A resumed run removes them as it begins.
   const std::vector<std::string> calls = last_calls(run.path);
   record["collectives"] = calls;
   context.terminal.record(record);

@@ -7,16 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/kit/shapes.hpp"
+
 using namespace plait;
 using namespace plait::kit;
 
 namespace {
-
-plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims) {
-  plait_shape s{dtype, static_cast<uint32_t>(dims.size()), {}};
-  std::copy(dims.begin(), dims.end(), s.dims);
-  return s;
-}
 
 // Two by three rows of 50 logits, as they should be.
 struct Operands {

@@ -10,17 +10,13 @@
 
 #include "kit/ops/float8.hpp"
 #include "kit/ops/quantized.hpp"
+#include "tests/unit/kit/shapes.hpp"
 
 using namespace plait;
 using namespace plait::kit;
 
 namespace {
 
-plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims) {
-  plait_shape s{dtype, static_cast<uint32_t>(dims.size()), {}};
-  std::copy(dims.begin(), dims.end(), s.dims);
-  return s;
-}
 plait_attr yes(const char* name) { return {name, PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr}; }
 
 // A product (2, 3, 32) by (5, 32), and what it refuses.
