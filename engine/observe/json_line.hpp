@@ -25,6 +25,9 @@ class JsonLine {
   void value(
       double number);  // shortest text that reads back the same; not finite: "nan", "inf", "-inf"
   void value(float number);  // the same, as a float
+  // A time or a rate, with at most six decimals: that takes a quarter of the time of all digits.
+  // Outside of [0.001, 4e9) as field().
+  void measured(std::string_view name, double number);
   void value(bool flag);
   template <class T>
   void field(std::string_view name, T v) {
@@ -42,6 +45,8 @@ class JsonLine {
   void put(char c);
   void put(std::string_view text);
   void quoted(std::string_view text);
+  template <class Number>
+  void digits(Number number);
   std::unique_ptr<char[]> data_;
   size_t capacity_, size_ = 0;
   bool full_ = false, comma_ = false;

@@ -69,7 +69,7 @@ namespace {
 void write_rates(JsonLine& line, const StepRecord& r) {
   if (r.tokens > 0) {
     line.field("tokens", r.tokens);
-    line.field("tokens_per_s", r.tokens_per_s);
+    line.measured("tokens_per_s", r.tokens_per_s);
   }
   if (r.tflops > 0) line.field("tflops", r.tflops);
   if (r.mfu > 0) line.field("mfu", r.mfu);
@@ -84,13 +84,13 @@ void NdjsonWriter::step(const StepRecord& r) {
   begin();
   line_.field("step", r.step);
   line_.field("samples", r.samples);
-  line_.field("time", r.time);
-  line_.field("elapsed_s", r.elapsed_s);
+  line_.measured("time", r.time);
+  line_.measured("elapsed_s", r.elapsed_s);
   line_.field("loss", r.loss);
   line_.field("lr", r.lr);
   line_.field("grad_norm", r.grad_norm);
-  line_.field("step_ms", r.step_ms);
-  line_.field("samples_per_s", r.samples_per_s);
+  line_.measured("step_ms", r.step_ms);
+  line_.measured("samples_per_s", r.samples_per_s);
   line_.field("mean_loss", r.mean_loss);
   write_rates(line_, r);
   if (r.grad_norm_clipped) line_.field("grad_norm_clipped", *r.grad_norm_clipped);

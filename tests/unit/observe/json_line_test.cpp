@@ -57,6 +57,35 @@ TEST_CASE("JsonLine writes the shortest number that reads back the same") {
   }
 }
 
+TEST_CASE("JsonLine writes what is measured with six decimals at most") {
+  const auto text_of = [](double v) {
+    JsonLine line(256);
+    line.measured("t", v);
+    return std::string(line.text());
+  };
+  CHECK(text_of(1790000001.9999) == "\"t\":1790000001.9999");
+  CHECK(text_of(0.1209994) == "\"t\":0.120999");
+  CHECK(text_of(0.1209996) == "\"t\":0.121");
+  CHECK(text_of(20.5) == "\"t\":20.5");
+  CHECK(text_of(100) == "\"t\":100");
+  CHECK(text_of(0.001) == "\"t\":0.001");
+  CHECK(text_of(9.9999999) == "\"t\":10");
+  CHECK(text_of(3999999999.5) == "\"t\":3999999999.5");
+  // Small ones keep all digits, and so does what is no time.
+  CHECK(text_of(0.00099999999) == "\"t\":0.00099999999");
+  CHECK(text_of(0) == "\"t\":0");
+  CHECK(text_of(-1.5) == "\"t\":-1.5");
+  CHECK(text_of(4e9) == "\"t\":4e+09");
+  CHECK(text_of(std::numeric_limits<double>::infinity()) == "\"t\":\"inf\"");
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> exponent(-3, 9.6);
+  for (int i = 0; i < 2000; ++i) {
+    const double v = std::pow(10, exponent(random));
+    const auto back = nlohmann::json::parse("{" + text_of(v) + "}").at("t").get<double>();
+    CHECK(std::abs(back - v) <= 0.51e-6 + v * 1e-15);
+  }
+}
+
 TEST_CASE("JsonLine escapes characters that JSON can't hold") {
   std::string all;
   for (int c = 1; c < 128; ++c) all += static_cast<char>(c);

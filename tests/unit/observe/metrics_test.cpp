@@ -48,7 +48,7 @@ TEST_CASE("a step is one line with the fixed keys in their order") {
   }
   CHECK(folder.read("m") ==
         "{\"schema\":1,\"run\":\"mnist/"
-        "x\",\"step\":1,\"samples\":32,\"time\":1.7e+09,\"elapsed_s\":0.25,\"loss\":2.5,"
+        "x\",\"step\":1,\"samples\":32,\"time\":1700000000,\"elapsed_s\":0.25,\"loss\":2.5,"
         "\"lr\":0.01,\"grad_norm\":1.5,\"step_ms\":0.5,\"samples_per_s\":64000,"
         "\"mean_loss\":2.25}\n");
 }
