@@ -193,8 +193,7 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
             "states", "\"f32\"", "f32|bf16",
             "type of optimizer states that have the shape of a weight of two or more dimensions, "
             "such as Adam's two averages. bf16: 2 bytes each in place of 4, and every update is "
-            "rounded to one of the two nearest at random, exact on average; two averages whose "
-            "difference counts, as in rmsprop with centered, need f32. Adapters of methods "
+            "rounded to one of the two nearest at random, exact on average. Adapters of methods "
             "with rules of their own (adalora) keep f32"),
         kResult),
     key<&PrecisionConfig::frozen>(

@@ -211,6 +211,41 @@ TEST_SUITE("precision") {
     }
   }
 
+  TEST_CASE("a rule over tensors keeps a state in f32 by a shape that is not the parameter's") {
+    const Folder folder;
+    JobSpec job_spec{with_optimizer(folder,
+                                    "type = \"heavy_ball\"\ntensor = true\nexact = true\n"
+                                    "learning_rate = 0.05\n"),
+                     {"batch.eval=8"},
+                     {},
+                     {}};
+    job_spec.plugins = {HEAVY_BALL};
+    const Outcome expected = alone(job_spec, 6);
+    job_spec.overrides.emplace_back("precision.states=bf16");
+    CHECK(alone(job_spec, 6).weights == expected.weights);
+    job_spec.overrides.emplace_back("optimizer.exact=false");
+    CHECK(alone(job_spec, 6).weights != expected.weights);
+    // Tensor ranks share such a state as they share the parameter.
+    job_spec.overrides.back() = "optimizer.exact=true";
+    check_same(run(on(job_spec, Layout{1, 2, 2, 1}), 4, train(6)), expected, 1e-5);
+  }
+
+  // Decay makes the gradients of a weight nearly equal from step to step. What they differ by is
+  // below the last bit of their mean square in bf16, and decides how far rmsprop goes.
+  TEST_CASE("states of bf16: centered rmsprop keeps a variance far below the mean square") {
+    const Folder folder;
+    JobSpec job_spec{
+        with_optimizer(folder,
+                       "type = \"rmsprop\"\nlearning_rate = 0.00001\nweight_decay = 2.0\n"
+                       "alpha = 0.5\ncentered = true\n"),
+        {"batch.eval=8"},
+        {},
+        {}};
+    const Outcome expected = alone(job_spec, 20);
+    job_spec.overrides.emplace_back("precision.states=bf16");
+    check_same(run(job_spec, 1, train(20)), expected, 0.02);
+  }
+
   TEST_CASE("states of bf16 take half the memory, and f32 ones of a checkpoint are read as such") {
     const Folder folder;
     const JobSpec wide{model(folder), {"batch.eval=8"}, {}, {}};

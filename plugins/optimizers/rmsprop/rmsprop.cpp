@@ -13,17 +13,28 @@ constexpr plait_option kRmsprop[] = {
              "divide by the standard deviation instead of the root mean square"),
 };
 
+// The running mean of g².
+Value mean_square(const Builder& b, double alpha, Value g) {
+  const Value square = alpha * b.state("square") + (1 - alpha) * (g * g);
+  b.set_state("square", square);
+  return square;
+}
+
+// The running mean of g² without the square of the running mean of g: the same number, but no
+// difference of two that may be nearly equal, of which states of bf16 leave nothing. (Finch 2009,
+// "Incremental calculation of weighted mean and variance", section 9.)
+Value around_mean(const Builder& b, double alpha, Value g) {
+  const Value mean = b.state("mean"), away = g - mean;
+  const Value variance = alpha * (b.state("variance") + (1 - alpha) * (away * away));
+  b.set_state("mean", mean + (1 - alpha) * away);
+  b.set_state("variance", variance);
+  return variance;
+}
+
 Value build_rmsprop(Builder& b, const Options& o, const Update& u) {
   const double alpha = o.real("alpha"), momentum = o.real("momentum");
   const Value g = u.gradient + u.weight_decay * u.parameter;
-  const Value square = alpha * b.state("square") + (1 - alpha) * (g * g);
-  b.set_state("square", square);
-  Value variance = square;
-  if (o.flag("centered")) {
-    const Value mean = alpha * b.state("mean") + (1 - alpha) * g;
-    b.set_state("mean", mean);
-    variance = max(square - mean * mean, 0.0);  // rounding may make it negative
-  }
+  const Value variance = o.flag("centered") ? around_mean(b, alpha, g) : mean_square(b, alpha, g);
   const Value scaled = g / (sqrt(variance) + o.real("eps"));
   if (momentum == 0) return u.parameter - u.learning_rate * scaled;
   const Value velocity = momentum * b.state("momentum") + scaled;

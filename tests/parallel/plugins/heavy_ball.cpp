@@ -6,8 +6,11 @@
 namespace {
 using namespace plait;
 
-// `tensor`: the states are of whole tensors, and one takes the old value of the other.
-constexpr plait_option kOptions[] = {opt_bool("tensor", "false", "whole parameters")};
+// `tensor`: the states are of whole tensors, and one takes the old value of the other. `exact`:
+// they have a dimension of extent 1 more than the parameter, so they are f32 with any
+// precision.states.
+constexpr plait_option kOptions[] = {opt_bool("tensor", "false", "whole parameters"),
+                                     opt_bool("exact", "false", "of tensors: states are f32")};
 
 uint32_t scope_of(const Options& o, const plait_parameter_info&) {
   return o.flag("tensor") ? PLAIT_SCOPE_TENSOR : PLAIT_SCOPE_ELEMENT;
@@ -28,11 +31,15 @@ Value build(Builder& b, const Options& o, const Update& u) {
   const Shape shape = b.shape(u.parameter);
   std::vector<int32_t> dims;
   for (int32_t d = 0; d < static_cast<int32_t>(shape.dims.size()); ++d) dims.push_back(d);
-  const Value newest = b.tensor_state("newest", shape, dims),
-              previous = b.tensor_state("previous", shape, dims);
+  std::vector<int64_t> extents = shape.dims;
+  if (o.flag("exact")) dims.push_back(-1), extents.push_back(1);
+  const auto state = [&](const char* name) {
+    return b.reshape(b.tensor_state(name, Shape(extents), dims), shape.dims);
+  };
+  const Value newest = state("newest"), previous = state("previous");
   const Value p = next(u, previous);
-  b.set_state("newest", p);
-  b.set_state("previous", select(u.step <= 1.0, u.parameter, newest));
+  b.set_state("newest", b.reshape(p, extents));
+  b.set_state("previous", b.reshape(select(u.step <= 1.0, u.parameter, newest), extents));
   return p;
 }
 }  // namespace
