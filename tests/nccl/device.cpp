@@ -5,48 +5,20 @@
 namespace comm_test {
 namespace {
 
-DeviceCall& device_call(plait_comm_call* c) { return *reinterpret_cast<DeviceCall*>(c); }
-const plait_comm_item& backend(plait_comm* c) { return device_comm(c).plugin->backend(); }
-const plait_comm_item& backend(plait_comm_call* c) {
-  return device_call(c).comm->plugin->backend();
-}
+class Gpu : public OpenDevice {
+ public:
+  Gpu(const DevicePlugin& plugin, uint32_t index)
+      : item_(plugin.item()), device_(plugin.open(index)) {}
+  ~Gpu() override { item_.close(device_); }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  const plait_device_item& item() const override { return item_; }
+  plait_device* handle() const override { return device_; }
 
-void close(plait_comm* c) {
-  DeviceComm* comm = &device_comm(c);
-  const plait_device_item& device = comm->plugin->device().item();
-  backend(c).close(comm->inner);
-  device.queue_close(comm->queue);
-  device.close(comm->device);
-  delete comm;
-}
-
-plait_error* prepare(plait_comm* c, const plait_comm_desc* desc, plait_comm_call** out) {
-  plait_comm_call* inner = nullptr;
-  if (plait_error* e = backend(c).prepare(device_comm(c).inner, desc, &inner)) return e;
-  *out = reinterpret_cast<plait_comm_call*>(new DeviceCall{&device_comm(c), inner});
-  return nullptr;
-}
-
-void release(plait_comm_call* c) {
-  backend(c).release(device_call(c).inner);
-  delete &device_call(c);
-}
-
-plait_error* start(plait_comm_call* c, plait_queue*) {
-  return backend(c).start(device_call(c).inner, device_call(c).comm->queue);
-}
-
-// As the engine: the queue runs empty, then the group is asked.
-plait_error* finish(plait_comm_call* c, plait_queue*) {
-  DeviceComm& comm = *device_call(c).comm;
-  if (plait_error* e = backend(c).finish(device_call(c).inner, comm.queue)) return e;
-  if (plait_error* e = comm.plugin->device().item().sync(comm.queue)) return e;
-  return backend(c).status(comm.inner);
-}
-
-void abort(plait_comm* c, const char* text, uint64_t size) {
-  backend(c).abort(device_comm(c).inner, text, size);
-}
+ private:
+  const plait_device_item& item_;
+  plait_device* const device_;
+};
 
 }  // namespace
 
@@ -71,37 +43,21 @@ plait_device* DevicePlugin::open(uint32_t gpu) const {
   return device;
 }
 
-OnDevice::OnDevice(const std::string& device, const std::string& backend)
-    : Plugin(backend), device_(device), adapted_(Plugin::item()) {
-  adapted_.close = close;
-  adapted_.prepare = prepare;
-  adapted_.release = release;
-  adapted_.start = start;
-  adapted_.finish = finish;
-  adapted_.abort = abort;
+std::unique_ptr<OpenDevice> OnGpus::open_device(uint32_t index) const {
+  return std::make_unique<Gpu>(device_, index);
 }
 
-plait_comm* OnDevice::open(const plait_comm_setup& setup, const GroupSettings& settings) const {
-  const plait_device_item& d = device_.item();
-  auto comm = std::make_unique<DeviceComm>(
-      DeviceComm{this, device_.open(gpu_of(setup.rank)), nullptr, nullptr});
-  try {
-    check(d.queue_open(comm->device, &comm->queue));
-    plait_comm_setup with_device = setup;
-    with_device.device = comm->device;
-    comm->inner = Plugin::open(with_device, settings);
-  } catch (...) {
-    if (comm->queue) d.queue_close(comm->queue);
-    d.close(comm->device);
-    throw;
-  }
-  return reinterpret_cast<plait_comm*>(comm.release());
+plait_comm* OnGpus::open_group(const OpenDevice& device, const plait_comm_setup& setup,
+                               const GroupSettings& settings) const {
+  plait_comm_setup with_device = setup;
+  with_device.device = device.handle();
+  return Plugin::open(with_device, settings);
 }
 
 std::unique_ptr<Plugin> make_plugin(const std::string& argument) {
   const size_t colon = argument.find(':');
   if (colon == std::string::npos) throw std::runtime_error("expected DEVICE.so:BACKEND.so");
-  return std::make_unique<OnDevice>(argument.substr(0, colon), argument.substr(colon + 1));
+  return std::make_unique<OnGpus>(argument.substr(0, colon), argument.substr(colon + 1));
 }
 
 }  // namespace comm_test

@@ -1,13 +1,10 @@
-// A backend for device memory as the tests of backends for host memory see it: each rank has a GPU
-// of its own and a queue on it. Operands lie in the host's memory, which emulated GPUs can access.
+// NCCL's backend, each rank with a GPU of its own.
 #pragma once
-
-#include <plait/device.h>
 
 #include <memory>
 #include <string>
 
-#include "tests/comm/host.hpp"
+#include "tests/comm/device/on_device.hpp"
 
 namespace comm_test {
 
@@ -28,32 +25,21 @@ class DevicePlugin {
   const plait_device_item* item_ = nullptr;
 };
 
-class OnDevice : public Plugin {
+class OnGpus : public OnDevice {
  public:
-  OnDevice(const std::string& device, const std::string& backend);
-  const plait_comm_item& item() const override { return adapted_; }
-  const plait_comm_item& backend() const { return Plugin::item(); }
+  OnGpus(const std::string& device, const std::string& backend)
+      : OnDevice(backend), device_(device) {
+    adapt();
+  }
   const DevicePlugin& device() const { return device_; }
-  plait_comm* open(const plait_comm_setup& setup, const GroupSettings& settings) const override;
-  // The GPU of a rank; by default its own.
-  mutable uint32_t (*gpu_of)(uint32_t rank) = [](uint32_t rank) { return rank; };
+
+ protected:
+  std::unique_ptr<OpenDevice> open_device(uint32_t index) const override;
+  plait_comm* open_group(const OpenDevice& device, const plait_comm_setup& setup,
+                         const GroupSettings& settings) const override;
 
  private:
   const DevicePlugin device_;
-  plait_comm_item adapted_;
-};
-
-// What plait_comm and plait_comm_call of such a plugin are.
-struct DeviceComm {
-  const OnDevice* plugin;
-  plait_device* device;
-  plait_queue* queue;
-  plait_comm* inner;
-};
-inline DeviceComm& device_comm(plait_comm* c) { return *reinterpret_cast<DeviceComm*>(c); }
-struct DeviceCall {
-  DeviceComm* comm;
-  plait_comm_call* inner;
 };
 
 }  // namespace comm_test

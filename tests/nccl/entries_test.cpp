@@ -40,7 +40,7 @@ void life(Comm& comm) {
 
 std::vector<Outcome> outcomes_of(const std::string& faults, double connect, double timeout) {
   nccl_emulator_configure(faults.c_str());
-  const auto& plugin = static_cast<const OnDevice&>(*plugins().front());
+  const auto& plugin = static_cast<const OnGpus&>(*plugins().front());
   auto outcomes = run_group(plugin, 2, life, {"data[0]", connect, timeout});
   CHECK(std::string(emulator_live()) == "");
   CHECK(live_errors() == 0);

@@ -13,7 +13,7 @@ namespace {
 using namespace comm_test;
 using Floats = std::vector<float>;
 
-const OnDevice& plugin() { return static_cast<const OnDevice&>(*plugins().front()); }
+const OnGpus& plugin() { return static_cast<const OnGpus&>(*plugins().front()); }
 
 plait_comm_desc sum_of(Floats& data) {
   return desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, data.size(), data.data(), data.data(),

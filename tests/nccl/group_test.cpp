@@ -15,7 +15,7 @@ using namespace comm_test;
 using Floats = std::vector<float>;
 using Halves = std::vector<uint16_t>;
 
-const OnDevice& plugin() { return static_cast<const OnDevice&>(*plugins().front()); }
+const OnGpus& plugin() { return static_cast<const OnGpus&>(*plugins().front()); }
 
 plait_comm_desc sum_of(Floats& in, Floats& out) {
   return desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, in.size(), in.data(), out.data(), PLAIT_COMM_SUM);
@@ -28,8 +28,7 @@ bool contains(const std::string& text, const std::string& part) {
 class Graph {
  public:
   template <class Record>
-  Graph(Comm& comm, Record&& record)
-      : comm_(device_comm(comm.raw())), item_(comm_.plugin->device().item()) {
+  Graph(Comm& comm, Record&& record) : comm_(device_comm(comm.raw())), item_(comm_.device->item()) {
     check(item_.capture_begin(comm_.queue));
     record(comm_);
     check(item_.capture_end(comm_.queue, &graph_));

@@ -8,7 +8,7 @@
 TEST_SUITE("missing") {
   TEST_CASE("without NCCL the backend says what to install, and opens nothing") {
     using namespace comm_test;
-    const auto& plugin = static_cast<const OnDevice&>(*plugins().front());
+    const auto& plugin = static_cast<const OnGpus&>(*plugins().front());
     plugin.with_options({}, [&](const plait_options& options) {
       const plait_comm_needs needs = {sizeof needs, 2, 2, 1000};
       plait_error* e = plugin.backend().probe(plugin.host(), &options, &needs);

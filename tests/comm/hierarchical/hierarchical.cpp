@@ -3,7 +3,7 @@
 // "stripes", every other rank; "uneven", all but the last on one host.
 #include "engine/runtime/hierarchical.hpp"
 
-#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "tests/comm/host.hpp"
 
@@ -61,15 +61,3 @@ std::unique_ptr<Plugin> make_plugin(const std::string& argument) {
 }
 
 }  // namespace comm_test
-
-namespace abi_host {
-
-plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
-  return plait::new_c_error(code, text, size, cause);
-}
-uint32_t error_code(const plait_error* e) { return e->code; }
-const char* error_text(const plait_error* e) { return e->text.c_str(); }
-void error_free(plait_error* e) { plait::free_c_error(e); }
-long live_errors() { return 0; }  // leak checkers count them
-
-}  // namespace abi_host
