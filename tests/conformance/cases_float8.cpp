@@ -135,6 +135,10 @@ void add_products(std::vector<Case>& out) {
       out.push_back(product(type, p));
       out.push_back(product(type, p, true, "relu"));
       accumulated(out, product(type, p));
+      Product rows = p;
+      rows.rows_a = rows.rows_b = true;
+      out.push_back(product(type, rows));
+      accumulated(out, product(type, rows));
     }
   Case nan = product(PLAIT_F32, {{16}, 16, 32, kE4, kE4, true, false});
   nan.name += ", a scale of NaN";

@@ -60,6 +60,7 @@ SPEED = [
     ("124M bf16, the same, bf16 residuals", GPT2, ["batch.global=64", *BF16, *FAST, "precision.residual=compute"], 30),
     ("124M bf16, the same, tuned", GPT2, ["batch.global=64", *BF16, *FAST, "precision.tune=true"], 30),
     ("124M fp8, the same", GPT2, ["batch.global=64", *BF16, *FAST, FP8], 30),
+    ("124M fp8, a scale for each row", GPT2, ["batch.global=64", *BF16, *FAST, FP8, "precision.fp8.scaling=row"], 30),
     ("1.5B bf16, 16 x 1024", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST], 12),
     ("1.5B bf16, attention by cuDNN", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST, CUDNN], 12),
     ("1.5B fp8, 16 x 1024", "experiments/qwen_1_5b.toml", ["batch.global=16", *BF16[1:], *FAST, FP8], 12),

@@ -2,7 +2,8 @@
 // memory, behind the emulated driver. It is stricter than the library: whatever NVIDIA's
 // documentation does not promise is an error.
 //
-// PLAIT_CUDA_EMULATOR_LT: "plain" has no algorithm with an epilogue, "none" has none at all.
+// PLAIT_CUDA_EMULATOR_LT: "plain" has no algorithm with an epilogue, "one_scale" none with scales
+// of rows, "none" has none at all.
 // PLAIT_CUDA_EMULATOR_LT_VERSION: the version that it names.
 // PLAIT_CUDA_EMULATOR_LT_SLOW: digits of the algorithms that take 2 ms longer, "02".
 // PLAIT_CUDA_EMULATOR_LT_COUNTS: at the end of the process stderr tells how often each was run.
@@ -59,6 +60,7 @@ class Runs {
   std::atomic<unsigned long> counts_[kAlgorithms] = {};
 };
 Runs runs;
+std::atomic<uint64_t> runs_with_scales_of_rows{0};
 
 // Copies an attribute; its size must be exact.
 template <class T>
@@ -86,7 +88,8 @@ bool f8_fits(const Product& p) {
 bool types_fit(const Product& p) {
   const int32_t in = p.a.type, out = p.d.type;
   if (is_f8(in)) return f8_fits(p);
-  if (in != p.b.type || p.operation.scale_a || p.operation.scale_b) return false;
+  if (in != p.b.type || p.operation.scale_a || p.operation.scale_b || p.operation.scales_of_rows())
+    return false;
   if (p.operation.compute == CUBLAS_COMPUTE_64F)
     return p.operation.scale == CUDA_R_64F && in == CUDA_R_64F && out == CUDA_R_64F;
   if (p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && in != CUDA_R_32F) return false;
@@ -120,6 +123,11 @@ cublasStatus_t fault_of(const Product& p, const Layout& c) {
   if (!types_fit(p) || (p.operation.epilogue & ~kKnown) || both) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (!plain && p.operation.compute == CUBLAS_COMPUTE_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (!plain && setting_is("plain")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  // Both operands or neither, each with its scales, and nothing behind the product.
+  if (p.operation.scale_mode_a != p.operation.scale_mode_b) return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.operation.scales_of_rows() && (!p.operation.scale_a || !p.operation.scale_b || !plain))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.operation.scales_of_rows() && setting_is("one_scale")) return CUBLAS_STATUS_INVALID_VALUE;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -130,6 +138,7 @@ uint64_t product_id(const Product& p) {
   for (const int32_t v : {p.operation.compute, p.operation.transpose_a, p.operation.transpose_b})
     mix(static_cast<uint32_t>(v));
   mix(p.operation.epilogue);
+  mix(static_cast<uint32_t>(p.operation.scale_mode_a));
   for (const Layout* l : {&p.a, &p.b, &p.d})
     for (const uint64_t v :
          {l->rows, l->columns, static_cast<uint64_t>(l->ld), static_cast<uint64_t>(l->stride),
@@ -189,8 +198,10 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t size,
                                                cublasComputeType_t compute, cudaDataType_t scale) {
   if (size < sizeof(Operation)) return CUBLAS_STATUS_ALLOC_FAILED;
-  keep(desc, Operation{kOperation, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N,
-                       CUBLASLT_EPILOGUE_DEFAULT, nullptr, nullptr, nullptr});
+  keep(desc,
+       Operation{kOperation, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT,
+                 nullptr, nullptr, nullptr, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+                 CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -206,6 +217,11 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
   if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER) s = take(o.bias, from, bytes);
   if (which == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) s = take(o.scale_a, from, bytes);
   if (which == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) s = take(o.scale_b, from, bytes);
+  constexpr size_t kScaleModes = 120900;  // the first version that has them
+  if (version() >= kScaleModes) {
+    if (which == CUBLASLT_MATMUL_DESC_A_SCALE_MODE) s = take(o.scale_mode_a, from, bytes);
+    if (which == CUBLASLT_MATMUL_DESC_B_SCALE_MODE) s = take(o.scale_mode_b, from, bytes);
+  }
   keep(desc, o);
   return s;
 }
@@ -324,7 +340,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     const Product& product = *static_cast<const Product*>(at);
     multiply(product);
     runs.note(product.algorithm);
+    if (product.operation.scales_of_rows()) ++runs_with_scales_of_rows;
   };
   return emulator_enqueue(stream, run, &p, sizeof p) == 0 ? CUBLAS_STATUS_SUCCESS
                                                           : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+// How many products with scales of rows this process has run.
+extern "C" __attribute__((visibility("default"))) uint64_t cublaslt_emulator_scales_of_rows() {
+  return runs_with_scales_of_rows;
 }

@@ -19,6 +19,9 @@ struct Operation {
   uint32_t epilogue;
   const void* bias;
   const void *scale_a, *scale_b;  // f32 on the device; null: 1
+  int32_t scale_mode_a, scale_mode_b;
+  // Whether each row of the operands has a scale of its own.
+  bool scales_of_rows() const { return scale_mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F; }
 };
 struct Layout {
   uint64_t mark, rows, columns;

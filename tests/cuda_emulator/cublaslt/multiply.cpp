@@ -98,14 +98,16 @@ void multiply_one(const Product& p, int64_t batch) {
     cut_to_tf32(a);
     cut_to_tf32(b);
   }
-  double scales = 1;
-  for (const void* s : {p.operation.scale_a, p.operation.scale_b})
-    if (s) scales *= *static_cast<const float*>(s);
+  const auto scale = [&](const void* scales, int64_t row) {
+    const int64_t at = p.operation.scales_of_rows() ? row : 0;
+    return scales ? double{static_cast<const float*>(scales)[at]} : 1;
+  };
   for (int64_t j = 0; j < n; ++j)
     for (int64_t i = 0; i < m; ++i) {
       const T sum = sum_of(a.data() + i * k, b.data() + j * k, k, p.algorithm);
       const int64_t at = batch * p.d.stride + j * p.d.ld + i;
-      double v = p.alpha * static_cast<double>(sum) * scales;
+      double v = p.alpha * static_cast<double>(sum) * scale(p.operation.scale_a, i) *
+                 scale(p.operation.scale_b, j);
       if (p.beta != 0) v += p.beta * read(p.c_data, p.d.type, at);
       if (p.operation.epilogue & CUBLASLT_EPILOGUE_BIAS) v += read(p.operation.bias, p.d.type, i);
       write(p.d_data, p.d.type, at, epilogue(p.operation.epilogue, v));

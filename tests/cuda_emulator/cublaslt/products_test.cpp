@@ -1,5 +1,6 @@
 // Products of matrices on the CUDA device, by the emulated cuBLASLt: every combination of types,
 // what has no epilogue, and what has no algorithm.
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -255,6 +256,61 @@ TEST_CASE("a product is tuned on operands of a few pieces, of which the last is 
   const Device device(cuda(), {{"cache", "\"\""}});
   for (const int64_t k : {(1 << 18) - 64, 1 << 18, (1 << 18) + 64})
     tune(device, product(PLAIT_F32, PLAIT_F32, 1, 1, k));
+}
+
+// A product of (32, 64) and (48, 64) by rows in 8 bits, with a scale for each row or one for each.
+Case of_8_bits(bool rows_a, bool rows_b, uint32_t y, bool bias = false) {
+  const auto scales = [](bool rows, int64_t n) {
+    Input in{f32(rows ? std::vector<int64_t>{n} : std::vector<int64_t>{}), 1, 1};
+    for (int64_t i = 0; i < (rows ? n : 1); ++i) in.set.emplace_back(i, std::exp2(i % 5 - 2));
+    return in;
+  };
+  Case c{std::string("8 bits into ") + plait::kit::dtype_name(y) + (rows_a ? ", rows of a" : "") +
+             (rows_b ? ", rows of b" : "") + (bias ? " + bias" : ""),
+         "matmul_f8",
+         {{shape(PLAIT_F8E4M3, {32, 64}), -9, 9},
+          {shape(PLAIT_F8E5M2, {48, 64}), -9, 9},
+          scales(rows_a, 32),
+          scales(rows_b, 48)},
+         {shape(y, {32, 48})},
+         {flag("bias", bias), text("activation", "none")}};
+  if (bias) c.inputs.push_back({f32({48}), -1, 1});
+  c.scale = 1 + 400 * 8;
+  return c;
+}
+
+// How many products with scales of rows the emulated library runs for a case, which must be right.
+uint64_t runs_with_scales_of_rows(const Case& c) {
+  static const Device device(cuda()), reference(plain());
+  CAPTURE(c.name);
+  const plait_kernel_item& item = *cuda().kernels("matmul_f8").at(0);
+  REQUIRE(std::string(item.name) == "cublaslt");
+  REQUIRE(select(item, Desc(c, 1)).taken);
+  const auto result = [&] { return run(device, item, c, 1, RunMode::direct); };
+  result();  // the library is open from here on
+  using Count = uint64_t (*)();
+  void* const library = dlopen(CUBLASLT_NAME, RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(library);
+  const auto count = reinterpret_cast<Count>(dlsym(library, "cublaslt_emulator_scales_of_rows"));
+  REQUIRE((count != nullptr));
+  const uint64_t before = count();
+  CHECK(difference(c, result(), expected(reference, c)) == "");
+  const uint64_t runs = count() - before;
+  dlclose(library);
+  return runs;
+}
+
+TEST_CASE("scales of rows are cuBLASLt's where it writes y itself and has them") {
+  for (const uint32_t y : {PLAIT_F32, PLAIT_BF16, PLAIT_F16}) {
+    CHECK(runs_with_scales_of_rows(of_8_bits(true, true, y)) > 0);
+    CHECK(runs_with_scales_of_rows(of_8_bits(true, false, y)) == 0);
+    CHECK(runs_with_scales_of_rows(of_8_bits(false, false, y)) == 0);
+    CHECK(runs_with_scales_of_rows(of_8_bits(true, true, y, true)) == 0);
+  }
+  CHECK(runs_with_scales_of_rows(of_8_bits(true, true, PLAIT_F64)) == 0);
+  setenv("PLAIT_CUDA_EMULATOR_LT", "one_scale", 1);
+  CHECK(runs_with_scales_of_rows(of_8_bits(true, true, PLAIT_F32)) == 0);
+  unsetenv("PLAIT_CUDA_EMULATOR_LT");
 }
 
 TEST_CASE("without an algorithm the plain kernel computes") {

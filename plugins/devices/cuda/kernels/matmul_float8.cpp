@@ -109,22 +109,25 @@ class Widened {
   PreparedMatmul product_;
 };
 
-// Where cuBLASLt takes one scale for each operand and can write y, it does everything; else it
-// leaves the product in f32 in the workspace, and our kernel does the rest.
+// Where cuBLASLt takes the scales and can write y, it does everything; else it leaves the product
+// in f32 in the workspace, and our kernel does the rest.
 struct NarrowProduct {
   ProductDesc product;
   bool scaled = false;  // cuBLASLt multiplies by the scales
   bool passes = false;  // our kernel writes y
   uint64_t z_at = 0, bytes = 0;
 
-  NarrowProduct(const kit::MatmulF8& p, uint32_t type_a, uint32_t type_b, uint32_t y_type) {
-    scaled = !p.rows_a && !p.rows_b;
+  // takes_rows: cuBLASLt takes a scale for each row of both operands.
+  NarrowProduct(const kit::MatmulF8& p, uint32_t type_a, uint32_t type_b, uint32_t y_type,
+                bool takes_rows) {
+    const bool rows = takes_rows && p.rows_a && p.rows_b;
+    scaled = rows || (!p.rows_a && !p.rows_b);
     passes = !scaled || p.bias || p.activation != "none" || y_type == PLAIT_F64;
     product = {1, p.m, p.n, p.k, 0, 0, false, true};
     product.type = type_a;
     product.type_b = type_b;
     product.y_type = passes ? uint32_t{PLAIT_F32} : y_type;
-    product.scaled = scaled;
+    product.scales = !scaled ? Scales::none : rows ? Scales::rows : Scales::one;
     product.accumulate = p.accumulate && !passes;
     product.workspace = product_workspace(1, p.m, p.n);
     z_at = product.workspace;
@@ -145,26 +148,33 @@ class MatmulF8 {
       why = "no kernel of matmul takes the product of bf16";
       return false;
     }
-    const NarrowProduct narrow(p, d.inputs[0].dtype, d.inputs[1].dtype, d.outputs[0].dtype);
+    // What it needs where cuBLASLt does not take the scales.
+    const NarrowProduct narrow = narrow_of(p, d, false);
     constexpr uint64_t kGiven = 64;  // the alignment of a workspace of the engine
     choice.workspace = wide.bytes();
     if (fits(p)) choice.workspace = std::max(choice.workspace, narrow.bytes);
     choice.workspace += kProductAlignment - kGiven;
     why = fits(p) ? "cuBLASLt of 8 bits from compute capability 8.9 on, else of bf16"
                   : "an extent is no multiple of 16: cuBLASLt of bf16, no faster than bf16";
-    if (fits(p) && narrow.passes) why += narrow.scaled ? "; y behind it" : "; scales behind it";
+    if (!fits(p) || !narrow.passes) return true;
+    why += narrow.scaled                  ? "; y behind it"
+           : narrow_of(p, d, true).passes ? "; scales behind it"
+                                          : "; scales of rows by it on Hopper, else behind it";
     return true;
   }
   MatmulF8(plait_device* device, const plait_op_desc& d)
-      : operands_(d),
-        narrow_(operands_.op(), d.inputs[0].dtype, d.inputs[1].dtype, d.outputs[0].dtype) {
+      : operands_(d), narrow_(narrow_of(operands_.op(), d, true)) {
     if (fits(operands_.op()) && device_of(device).architecture() >= 89) {
-      product_.emplace(device_of(device).shared<CublasLtHandle>(), narrow_.product);
-      if (product_->found()) {
+      auto& handle = device_of(device).shared<CublasLtHandle>();
+      // Scales of rows only where there is then no pass of ours: it multiplies by them for nothing.
+      if (narrow_.passes || !found(handle)) {
+        narrow_ = narrow_of(operands_.op(), d, false);
+        found(handle);
+      }
+      if (product_) {
         if (narrow_.passes) pass_ = Function(device, "float8", "matmul_f8_epilogue");
         return;
       }
-      product_.reset();
       device_of(device).host().log(
           PLAIT_LOG_WARN, "[cuda] cuBLASLt has no algorithm for " + text(narrow_.product) + " of " +
                               kit::dtype_name(d.inputs[0].dtype) + " and " +
@@ -190,6 +200,15 @@ class MatmulF8 {
   }
 
  private:
+  static NarrowProduct narrow_of(const kit::MatmulF8& p, const plait_op_desc& d, bool takes_rows) {
+    return {p, d.inputs[0].dtype, d.inputs[1].dtype, d.outputs[0].dtype, takes_rows};
+  }
+  // Whether cuBLASLt has an algorithm for narrow_; product_ is then that product.
+  bool found(CublasLtHandle& handle) {
+    product_.emplace(handle, narrow_.product);
+    if (!product_->found()) product_.reset();
+    return product_.has_value();
+  }
   // What cuBLASLt asks of products of 8 bits.
   static bool fits(const kit::MatmulF8& p) {
     constexpr int64_t kMultiple = 16;

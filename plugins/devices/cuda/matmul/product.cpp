@@ -48,6 +48,16 @@ cublasLtEpilogue_t epilogue(const ProductDesc& d) {
   }
 }
 
+// Whether the library, and the header that this was compiled with, have scales of rows: CUDA 12.9.
+bool has_scales_of_rows([[maybe_unused]] const CublasLt& lt) {
+#if CUBLAS_VERSION >= 120900
+  constexpr size_t kSince = 120900;
+  return lt.version >= kSince;
+#else
+  return false;
+#endif
+}
+
 // cuBLASLt does not write to descriptors and layouts, although its parameters are not const.
 template <class Opaque>
 Opaque* writable(const Opaque& o) {
@@ -76,6 +86,7 @@ uint64_t product_workspace(int64_t batch, int64_t m, int64_t n) {
 
 Product::Product(CublasLtHandle& handle, const ProductDesc& desc) : handle_(handle), desc_(desc) {
   const CurrentContext current(handle.context());
+  if (desc.scales == Scales::rows && !has_scales_of_rows(handle.lt())) return;
   describe();
   lay_out();
   const auto first = algorithms(1);
@@ -102,10 +113,15 @@ void Product::describe() {
   // The heuristic reads the alignment of the bias from its address; run() sets the true one.
   constexpr uintptr_t kAligned = 64;
   if (desc_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kAligned));
-  if (!desc_.scaled) return;  // its A is our b
+  if (desc_.scales == Scales::none) return;  // its A is our b
   for (const auto which :
        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
     set(which, reinterpret_cast<const void*>(kAligned));
+#if CUBLAS_VERSION >= 120900
+  if (desc_.scales != Scales::rows) return;
+  for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+    set(which, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
+#endif
 }
 
 void Product::lay_out() {
@@ -156,7 +172,9 @@ std::vector<cublasLtMatmulAlgo_t> Product::algorithms(int most) const {
   const cublasStatus_t s = lt.cublasLtMatmulAlgoGetHeuristic(
       handle_.get(), writable(operation_), writable(a_), writable(b_), writable(d_), writable(d_),
       &preference, most, results.data(), &n);
-  if (s == CUBLAS_STATUS_NOT_SUPPORTED)
+  // Of scales that a GPU does not have, cublasLt.h says that they are no valid value.
+  if (s == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (s == CUBLAS_STATUS_INVALID_VALUE && desc_.scales == Scales::rows))
     n = 0;
   else
     check(s, doing);
@@ -176,7 +194,7 @@ void Product::run(CUstream stream, const ProductOperands& o) const {
     check(lt.cublasLtMatmulDescSetAttribute(&operation, which, &at, sizeof at), doing);
   };
   if (desc_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias, "naming the bias of a product");
-  if (desc_.scaled) {
+  if (desc_.scales != Scales::none) {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, o.scale_b, "naming a scale of a product");
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, o.scale_a, "naming a scale of a product");
   }

@@ -12,6 +12,13 @@ namespace plait::cuda {
 // What cuBLASLt does to a sum before it rounds it to the type of y.
 enum class Epilogue { none, relu, gelu_tanh };
 
+// Scales of operands of 8-bit floats, f32 on the device, that the product is multiplied with.
+enum class Scales {
+  none,
+  one,   // for each operand
+  rows,  // for each row of op(a), m, and each column of op(b), n: by cuBLASLt 12.9 on Hopper
+};
+
 // y[b,m,n] = epilogue(op(a)[b,m,k] op(b)[b,k,n] + bias[n]), or c + op(a) op(b). No extent is 0.
 struct ProductDesc {
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -25,7 +32,7 @@ struct ProductDesc {
   Epilogue epilogue = Epilogue::none;
   uint64_t workspace = 0;  // bytes that run() gives
   uint32_t type_b = 0;     // of b where it differs, as 8-bit floats may; 0: as a
-  bool scaled = false;     // of 8-bit floats: times a scale for a and one for b, on the device
+  Scales scales = Scales::none;
 };
 
 // "a product of 1 x (2, 3) and (3, 4)".
