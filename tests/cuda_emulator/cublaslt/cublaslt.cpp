@@ -198,10 +198,8 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t size,
                                                cublasComputeType_t compute, cudaDataType_t scale) {
   if (size < sizeof(Operation)) return CUBLAS_STATUS_ALLOC_FAILED;
-  keep(desc,
-       Operation{kOperation, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT,
-                 nullptr, nullptr, nullptr, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
-                 CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F});
+  keep(desc, Operation{kOperation, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N,
+                       CUBLASLT_EPILOGUE_DEFAULT, nullptr, nullptr, nullptr, kOneScale, kOneScale});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -219,8 +217,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
   if (which == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) s = take(o.scale_b, from, bytes);
   constexpr size_t kScaleModes = 120900;  // the first version that has them
   if (version() >= kScaleModes) {
-    if (which == CUBLASLT_MATMUL_DESC_A_SCALE_MODE) s = take(o.scale_mode_a, from, bytes);
-    if (which == CUBLASLT_MATMUL_DESC_B_SCALE_MODE) s = take(o.scale_mode_b, from, bytes);
+    if (which == kScaleModeOfA) s = take(o.scale_mode_a, from, bytes);
+    if (which == kScaleModeOfB) s = take(o.scale_mode_b, from, bytes);
   }
   keep(desc, o);
   return s;

@@ -13,6 +13,16 @@ namespace emulated_lt {
 // Each begins with a mark, so that memory that was not set up is found.
 constexpr uint64_t kOperation = 0x6f70, kLayout = 0x6c61, kPreference = 0x7072, kAlgorithm = 0x616c;
 
+// Scales of rows, which cublasLt.h has from CUDA 12.9 on: the attributes, and their value.
+constexpr int kScaleModeOfA = 31, kScaleModeOfB = 32;
+constexpr int32_t kOneScale = 0, kScalesOfRows = 3;
+#if CUBLAS_VERSION >= 120900
+static_assert(kScaleModeOfA == CUBLASLT_MATMUL_DESC_A_SCALE_MODE &&
+              kScaleModeOfB == CUBLASLT_MATMUL_DESC_B_SCALE_MODE &&
+              kOneScale == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F &&
+              kScalesOfRows == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+#endif
+
 struct Operation {
   uint64_t mark;
   int32_t compute, scale, transpose_a, transpose_b;
@@ -21,7 +31,7 @@ struct Operation {
   const void *scale_a, *scale_b;  // f32 on the device; null: 1
   int32_t scale_mode_a, scale_mode_b;
   // Whether each row of the operands has a scale of its own.
-  bool scales_of_rows() const { return scale_mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F; }
+  bool scales_of_rows() const { return scale_mode_a == kScalesOfRows; }
 };
 struct Layout {
   uint64_t mark, rows, columns;

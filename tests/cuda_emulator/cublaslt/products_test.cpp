@@ -1,5 +1,6 @@
 // Products of matrices on the CUDA device, by the emulated cuBLASLt: every combination of types,
 // what has no epilogue, and what has no algorithm.
+#include <cublas_api.h>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -301,8 +302,9 @@ uint64_t runs_with_scales_of_rows(const Case& c) {
 }
 
 TEST_CASE("scales of rows are cuBLASLt's where it writes y itself and has them") {
+  constexpr bool kHas = CUBLAS_VERSION >= 120900;  // the plugin was compiled with this header
   for (const uint32_t y : {PLAIT_F32, PLAIT_BF16, PLAIT_F16}) {
-    CHECK(runs_with_scales_of_rows(of_8_bits(true, true, y)) > 0);
+    CHECK((runs_with_scales_of_rows(of_8_bits(true, true, y)) > 0) == kHas);
     CHECK(runs_with_scales_of_rows(of_8_bits(true, false, y)) == 0);
     CHECK(runs_with_scales_of_rows(of_8_bits(false, false, y)) == 0);
     CHECK(runs_with_scales_of_rows(of_8_bits(true, true, y, true)) == 0);
