@@ -31,6 +31,9 @@ endif()
 if(PLAIT_SANITIZE)
   add_compile_options(${PLAIT_SANITIZE_FLAGS} -O1) # after the build type's own level: instrumented code takes long to optimise and gains little
   add_link_options(${PLAIT_SANITIZE_FLAGS})
+  # Of a test that builds other projects: what they build must have the sanitizer of the library.
+  list(JOIN PLAIT_SANITIZE_FLAGS " " flags)
+  set(PLAIT_SANITIZE_ENV "CFLAGS=${flags}" "CXXFLAGS=${flags}" "LDFLAGS=${flags}")
 endif()
 
 if(PLAIT_COVERAGE)
