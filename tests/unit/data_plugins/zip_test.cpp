@@ -137,7 +137,7 @@ void refuses(const std::function<void(Member&)>& changed, const char* expected) 
 
 TEST_CASE("members of a zip file come back, stored or deflated, with a comment behind them") {
   std::string large;
-  for (int i = 0; i < 300000; ++i) large += static_cast<char>(i * i % 251 + i % 7);
+  for (int64_t i = 0; i < 300000; ++i) large += static_cast<char>(i * i % 251 + i % 7);
   for (const bool deflate : {false, true})
     for (const char* comment : {"", "made by PK\5\6 somebody"}) {
       const auto found =
