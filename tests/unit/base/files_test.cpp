@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -29,6 +31,24 @@ struct Scratch {
   }
   ~Scratch() { files.remove_all(folder); }
   std::string operator/(const std::string& name) const { return folder + "/" + name; }
+};
+
+// While it lives, this thread has no right to pass over the permissions of files, as root has.
+class RightsOfAnyUser {
+ public:
+  RightsOfAnyUser() {
+    REQUIRE(syscall(SYS_capget, &of_, before_) == 0);
+    __user_cap_data_struct fewer[2] = {before_[0], before_[1]};
+    fewer[0].effective &= ~(1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH);
+    REQUIRE(syscall(SYS_capset, &of_, fewer) == 0);
+  }
+  ~RightsOfAnyUser() { syscall(SYS_capset, &of_, before_); }
+  RightsOfAnyUser(const RightsOfAnyUser&) = delete;
+  RightsOfAnyUser& operator=(const RightsOfAnyUser&) = delete;
+
+ private:
+  __user_cap_header_struct of_{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct before_[2]{};
 };
 
 bool contains(const std::string& text, const std::string& part) {
@@ -126,6 +146,53 @@ TEST_CASE("errors name the path and the reason") {
   CHECK(contains(e.text(), "/q'"));
   e = error_of([&] { at.files.replace(at / "no/such", "x"); });
   CHECK(contains(e.text(), "no/such"));
+}
+
+TEST_CASE("what is in the way of a new file or folder is told") {
+  const Scratch at;
+  const auto of_folder = [&](const std::string& path) {
+    const Error e = error_of([&] { at.files.make_folder(path); });
+    CHECK(e.code() == PLAIT_ERR_IO);
+    return e.text();
+  };
+  const auto of_file = [&](const std::string& path) {
+    const Error e = error_of([&] { at.files.open(path, OpenMode::kCreate); });
+    CHECK(e.code() == PLAIT_ERR_IO);
+    return e.text();
+  };
+  const std::string another = "name another place";
+  REQUIRE(symlink("nowhere", (at / "link").c_str()) == 0);
+  CHECK(of_folder(at / "link") == "[files] cannot make the folder '" + (at / "link") +
+                                      "': it is a link to what is not there; " + another);
+  CHECK(contains(of_file(at / "link"), "': it is a link to what is not there; " + another));
+  at.files.make_folder(at / "folder");
+  CHECK_FALSE(contains(of_folder(at / "folder"), "not a folder"));
+  CHECK_FALSE(contains(of_folder(at / "folder"), "may not write"));
+  at.files.replace(at / "file", "");
+  CHECK(contains(of_file(at / "file/x/y"),
+                 "': '" + (at / "file") + "' is a file, not a folder; " + another));
+  CHECK(contains(of_folder(at / "no/such/folder"),
+                 "': there is no folder '" + (at / "no/such") + "'; make it, or " + another));
+  CHECK(contains(of_file("/proc/plait-test"), "': '/proc' takes no new files; " + another));
+}
+
+// As for a user who is not root: without the right to pass over permissions.
+TEST_CASE("permissions that are missing are told, with whose they are") {
+  const Scratch at;
+  at.files.make_folder(at / "closed");
+  at.files.replace(at / "file", "x");
+  REQUIRE(chmod((at / "closed").c_str(), 0500) == 0);
+  REQUIRE(chmod((at / "file").c_str(), 0400) == 0);
+  const RightsOfAnyUser any;
+  Error e = error_of([&] { at.files.open(at / "closed/new", OpenMode::kCreate); });
+  CHECK(e.code() == PLAIT_ERR_IO);
+  CHECK(contains(
+      e.text(), "closed/new': you may not write in '" + (at / "closed") + "'; name another place"));
+  e = error_of([&] { at.files.make_folder(at / "closed/a"); });
+  CHECK(contains(e.text(), "': you may not write in '" + (at / "closed") + "'; name another"));
+  e = error_of([&] { at.files.open(at / "file", OpenMode::kAppend); });
+  CHECK(e.code() == PLAIT_ERR_IO);
+  CHECK(contains(e.text(), "/file': you may not write it; name another place"));
 }
 
 TEST_CASE("a pipe is no regular file, and nothing waits for its other end") {

@@ -110,6 +110,50 @@ TEST_CASE("a bound experiment reads back as the same one") {
       text, "# seed of initial values, sample order and dropout\n# integer >= 0\nseed = 42\n"));
 }
 
+TEST_CASE("a bound experiment shows as comments the tables that it does without") {
+  // Each of these twice: once with the table, once without.
+  const struct {
+    const char *table, *shown, *without;
+  } tables[] = {
+      {"normalize.image = {divide = 255, mean = 0.1}\n",
+       "# numbers of a field become (x / divide - mean) / std; not set\n"
+       "# [data.train.normalize.FIELD]\n",
+       ""},
+      {"schedule = {type = \"slope\", warmup = 3}\n",
+       "# the learning rate over the run: slope; not set\n# [optimizer.schedule]\n", ""},
+      {"[[optimizer.groups]]\nmatch = [\"*.bias\"]\nweight_decay = 0.0\n"
+       "[[optimizer.groups]]\nmatch = \"head.*\"\nlearning_rate = 1\nfrozen = true\n"
+       "schedule.type = \"slope\"\n",
+       "# settings of some of the parameters; not set\n# [[optimizer.groups]]\n", ""},
+      {"[loss]\n",
+       "# few parameters that are trained beside the model's own, which are frozen then: patch; "
+       "not set\n# [[model.adapters]]\n",
+       "[[model.adapters]]\ntype = \"patch\"\nmatch = [\"*.weight\"]\n[loss]\n"},
+  };
+  for (const auto& [table, shown, without] : tables) {
+    CAPTURE(table);
+    const bool adds = *without;  // the table is the one that is added
+    std::string text = kSmall;
+    REQUIRE(contains(text, table));
+    CHECK(contains(bind(load(text).experiment, catalog()), shown) == adds);
+    text.replace(text.find(table), std::string(table).size(), without);
+    const Loaded other = load(text);
+    CHECK(other.problems == "");
+    const std::string bound = bind(other.experiment, catalog());
+    CAPTURE(bound);
+    CHECK(contains(bound, shown) == !adds);
+  }
+  // Of a dataset with some of its own, beside those of [data.train], too.
+  std::string own = kSmall;
+  own.replace(own.find("file = \"b.csv\"\n"), 15,
+              "file = \"b.csv\"\nnormalize.image = {divide = 2}\n");
+  CHECK_FALSE(contains(bind(load(own).experiment, catalog()), "normalize.FIELD"));
+  own.replace(own.find("normalize.image = {divide = 2}"), 30, "normalize = {}");
+  const std::string none = bind(load(own).experiment, catalog());
+  CHECK(contains(none, "# not that of [data.train]\nnormalize = {}\n"));
+  CHECK(contains(none, "# [data.eval.normalize.FIELD]\n"));
+}
+
 TEST_CASE("values tell their path in the file where it is another one") {
   CHECK_FALSE(contains(describe_json(load(kSmall).experiment), "\"key\": \"loss"));
   std::string toml = kSmall;
