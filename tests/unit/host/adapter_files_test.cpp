@@ -47,10 +47,10 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
       CHECK(config_of(base.scratch / "direct").at("base_model_name_or_path") == hf);
     }
     CHECK(ours.at("peft_type") == theirs.at("peft_type"));
-    for (const char* key : {"use_rslora", "use_dora", "lora_dropout", "vera_dropout",
-                            "fan_in_fan_out", "num_virtual_tokens", "token_dim", "num_layers",
-                            "num_attention_heads", "encoder_hidden_size", "bias", "deltaT", "tinit",
-                            "tfinal", "beta1", "beta2", "orth_reg_weight"})
+    for (const char* key : {"task_type", "inference_mode", "use_rslora", "use_dora", "lora_dropout",
+                            "vera_dropout", "fan_in_fan_out", "num_virtual_tokens", "token_dim",
+                            "num_layers", "num_attention_heads", "encoder_hidden_size", "bias",
+                            "deltaT", "tinit", "tfinal", "beta1", "beta2", "orth_reg_weight"})
       if (theirs.contains(key) && ours.contains(key)) CHECK(ours.at(key) == theirs.at(key));
     if (std::find(same.begin(), same.end(), adapter) != same.end()) {
       CHECK(weights_of(from) == weights_of(out));
@@ -60,6 +60,34 @@ TEST_CASE("adapters of the library have its logits, and are exported as they wer
     // What cannot be written as one small product is written as one of the sum of the ranks.
     import_folder(peft_over(base.path), out, again);
     CHECK(error_of_logits(*run_of(experiment_of(base.path, again)), adapter) < 2e-5);
+  }
+}
+
+// Cases from the library: tests/golden/golden_peft_defaults.py.
+TEST_CASE("a key that an adapter_config.json leaves out has the library's value") {
+  const json cases = json::parse(content(folder() / "peft_defaults.json"));
+  CHECK(cases.size() > 12);
+  for (const json& one : cases) {
+    CAPTURE(one.dump());
+    const Base base(one.at("adapter"));
+    const std::string adapter = base.scratch / "adapter", in = base.scratch / "in";
+    fs::copy(folder() / "peft" / std::string(one.at("adapter")), adapter);
+    // The imported experiment; the error, where the tensors of the folder do not fit.
+    const auto outcome = [&](const json& config) {
+      write(adapter + "/adapter_config.json", config.dump());
+      fs::remove_all(in);
+      const std::string text =
+          host::failure_of([&] { import_folder(peft_over(base.path), adapter, in); }).text;
+      return fs::exists(in) ? content(in + "/experiment.toml") : text;
+    };
+    const std::string key = one.at("key");
+    json config = config_of(adapter);
+    config.erase(key);
+    const std::string without = outcome(config);
+    config[key] = one.at("value");
+    CHECK(outcome(config) == without);
+    config[key] = one.at("other");
+    CHECK(outcome(config) != without);
   }
 }
 

@@ -169,6 +169,37 @@ TEST_CASE("keys of version 4 mean what the objects of version 5 do") {
   }
 }
 
+// Cases from the library: tests/golden/golden_hf_defaults.py.
+TEST_CASE("a key that a config.json leaves out has the library's value") {
+  const std::string file = (fs::path(golden().path()).parent_path() / "hf_defaults.json").string();
+  const json cases = json::parse(content(file));
+  CHECK(cases.size() > 100);
+  const host::TempFolder scratch;
+  const std::string model = scratch / "model", in = scratch / "in";
+  // The imported experiment; the error, where the weights of the folder do not fit.
+  const auto outcome = [&](const json& config) {
+    write(model + "/config.json", config.dump());
+    fs::remove_all(in);
+    const std::string text = host::failure_of([&] { import_model(model, in); }).text;
+    return fs::exists(in) ? content(in + "/experiment.toml") : text;
+  };
+  for (const json& one : cases) {
+    const std::string key = one.at("key");
+    CAPTURE(one.dump());
+    fs::remove_all(model);
+    fs::copy(folder_of(one.at("family")), model);
+    json config = json::parse(content(model + "/config.json"));
+    for (const auto& [name, value] : one.at("set").items())
+      value.is_null() ? config.erase(name) : (config[name] = value, size_t{1});
+    config.erase(key);
+    const std::string without = outcome(config);
+    config[key] = one.at("value");
+    CHECK(outcome(config) == without);
+    config[key] = one.at("other");
+    CHECK(outcome(config) != without);
+  }
+}
+
 TEST_CASE("dropouts that a config.json leaves out are the library's") {
   for (const std::string family : {"gpt2", "phi3"}) {
     CAPTURE(family);
@@ -205,6 +236,8 @@ TEST_CASE("experts, and the keys that say which blocks have them") {
     CHECK(toml.find(part) != std::string::npos);
   };
   has(imported("mixtral"), "\nexperts = 4 ");
+  has(imported("mixtral"), "\ntop_k = 2 ");
+  has(imported("mixtral", {{"num_experts_per_tok", 3}}), "\ntop_k = 3 ");
   CHECK(imported("mixtral").find("balance") == std::string::npos);
   const json balanced = {{"output_router_logits", true}, {"router_aux_loss_coef", 0.3}};
   has(imported("mixtral", balanced), "  # router_aux_loss_coef / 2\n");
