@@ -6,10 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
+#include "plugins/support/tensor_file.hpp"
+#include "tests/support/descriptors.hpp"
 #include "tests/unit/data_plugins/dataset_bench.hpp"
 
 using namespace plait;
@@ -185,4 +189,33 @@ TEST_CASE("a pipe is refused at once, whether somebody writes it or not") {
     CHECK(e.code() == PLAIT_ERR_IO);
     CHECK(contains(e.what(), "pipe': is not a regular file; give the path of a file"));
   }
+}
+
+TEST_CASE("a program that the host starts gets no descriptor of a file of data") {
+  const fake::Folder folder;
+  const std::vector<std::string> before = test::passed_on();
+  const auto n_open = [](const std::string& path) {
+    const auto all = test::open_descriptors();
+    return std::count_if(all.begin(), all.end(), [&](const test::OpenDescriptor& one) {
+      return one.leads_to == std::filesystem::canonical(path);
+    });
+  };
+  const support::SourceFile source{"data.tokens", "path", folder.path("f.bin")};
+  std::ofstream(source.path) << "some tokens";
+  script = {{ESTALE}, 0, {}, 0, UINT64_MAX};
+  const SteadyFile file(source, "", kCalls);
+  CHECK(n_open(source.path) == 1);
+  CHECK(test::passed_on() == before);
+  read_all(file);  // opens it anew
+  CHECK(script.opens == 2);
+  CHECK(n_open(source.path) == 1);
+  CHECK(test::passed_on() == before);
+  const support::SourceFile other{"data.safetensors", "path", folder.path("g.bin")};
+  std::ofstream(other.path) << "tensors";
+  {
+    const support::TensorFile tensors(other);
+    CHECK(n_open(other.path) == 1);
+    CHECK(test::passed_on() == before);
+  }
+  CHECK(n_open(other.path) == 0);
 }

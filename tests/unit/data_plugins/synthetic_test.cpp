@@ -64,4 +64,14 @@ TEST_CASE("synthetic refuses sizes beyond reason") {
                  "more than 1 TiB"));
   CHECK(contains(open_error("synthetic", {{"shape", "[4294967296, 4294967296]"}}, PLAIT_ERR_CONFIG),
                  "more than 1 TiB"));
+  // 2^38 floats, as features of all samples and as weights of all classes.
+  CHECK(contains(
+      open_error("synthetic", {{"samples", "524288"}, {"shape", "[524288]"}}, PLAIT_ERR_CONFIG),
+      "more than 1 TiB"));
+  CHECK(contains(
+      open_error("synthetic", {{"samples", "2"}, {"shape", "[524288]"}, {"classes", "524288"}},
+                 PLAIT_ERR_CONFIG),
+      "more than 1 TiB"));
+  const std::string axes = "[1, 1, 1, 1, 1, 1, 1, 1]";
+  CHECK(contains(open_error("synthetic", {{"shape", axes}}, PLAIT_ERR_CONFIG), "more than 7 axes"));
 }

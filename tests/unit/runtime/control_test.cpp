@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "engine/base/error.hpp"
+#include "tests/support/descriptors.hpp"
 #include "tests/unit/runtime/control_ranks.hpp"
 
 using namespace plait;
@@ -37,6 +38,24 @@ std::string text_of(const std::function<void()>& f, uint32_t code) {
 }
 
 }  // namespace
+
+TEST_CASE("a program that the host starts gets no socket of the control channel") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3);
+  Lines lines;
+  const auto before = plait::test::open_descriptors().size();
+  const auto passed = plait::test::passed_on();
+  const auto failures = on_threads(ranks(3), [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    control.set("here." + std::to_string(rank), "yes");
+    for (int i = 0; i < 3; ++i) control.get("here." + std::to_string(i), 60);
+    CHECK(plait::test::open_descriptors().size() > before + 4);
+    CHECK(plait::test::passed_on() == passed);
+    control.set("seen." + std::to_string(rank), "yes");
+    for (int i = 0; i < 3; ++i) control.get("seen." + std::to_string(i), 60);
+  });
+  CHECK(failures == std::vector<std::string>(3));
+}
 
 TEST_CASE("ranks meet in a file, exchange values, and leave without a word") {
   const Folder folder;
