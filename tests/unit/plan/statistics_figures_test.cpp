@@ -53,6 +53,16 @@ std::vector<double> some_numbers() {
 
 }  // namespace
 
+TEST_CASE("a histogram is counted for quantiles and max_sparsity alone") {
+  for (const StatisticsFigure& f : plan::statistics_figures()) {
+    const std::string name = f.name;
+    CAPTURE(name);
+    const bool quantile = name.find("median") != std::string::npos || name.starts_with("q") ||
+                          name.starts_with("abs_q");
+    CHECK(f.histogram == (quantile || name == "max_sparsity"));
+  }
+}
+
 TEST_CASE("figures of a tensor are what their names say") {
   const std::vector<double> x = some_numbers();
   const Counted c = count(x);
