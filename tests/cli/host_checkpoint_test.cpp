@@ -41,10 +41,10 @@ learning_rate = 0.1
 struct Saved {
   std::string path;
   plait::Engine engine;
-  Saved() {
+  explicit Saved(const std::string& toml = kToml) {
     path = (fs::temp_directory_path() / "plait-test-XXXXXX").string();
     REQUIRE(mkdtemp(path.data()));
-    plait::Experiment experiment = plait::Experiment::parse(engine, kToml, "test.toml");
+    plait::Experiment experiment = plait::Experiment::parse(engine, toml, "test.toml");
     plait::Plan plan(experiment);
     plait::SessionSettings settings;
     settings.no_files = true;
@@ -112,6 +112,27 @@ TEST_CASE("a host lists, describes, verifies, compares and rewrites checkpoints"
   CHECK(done["files"].size() == 3);  // this session had no run.toml
   CHECK((last == of && of == done["bytes"]));
   CHECK(json::parse(plait::compare_checkpoints(saved.engine, saved.step(1), out))["equal"] == true);
+}
+
+TEST_CASE("progress tells what is done every 4 MiB, and the end") {
+  std::string toml = kToml;  // tensors of 8 MiB, three with Adam's states
+  toml.replace(toml.find("shape = [3]"), 11, "shape = [1024]");
+  toml.replace(toml.find("layers = ["), 10, "layers = [{type = \"linear\", out = 2048}, ");
+  const Saved saved(toml);
+  std::vector<uint64_t> told;
+  uint64_t all = 0;
+  plait::verify_checkpoint(saved.engine, saved.step(1), [&](uint64_t done, uint64_t total) {
+    told.push_back(done);
+    all = total;
+    return false;
+  });
+  CHECK(all > uint64_t{24} << 20);
+  REQUIRE(told.size() > 3);
+  CHECK(told.size() <= 7);
+  CHECK(told.front() >= uint64_t{4} << 20);
+  for (size_t i = 1; i + 1 < told.size(); ++i) CHECK(told[i] - told[i - 1] >= uint64_t{4} << 20);
+  CHECK(told[told.size() - 2] < all);
+  CHECK(told.back() == all);
 }
 
 TEST_CASE("a checkpoint among those of a run is written while the run's lock is held") {
