@@ -50,9 +50,12 @@ class Places(unittest.TestCase):
     def test_what_is_left_alone(self):
         for line in ('// a < b && true', '/* if (a) return 1; */', '#if A < 3 && true', 'static_assert(a < b && 3);', 'fail_invalid(strf("%d", a + 3));',
                      'log_.warn("x" + text(a - 3));', 'f("a < b && 1");', "f('<');", 'R"(a < b)";', 'std::vector<int> v;', 'const T& x = y;', 'char* p = q;',
-                     'name = "a" + b;', '[[likely]] f();', 'v.reserve(3);', 'return {};', 'f(*p, -q);', 'if constexpr (a) {'):
+                     'name = "a" + b;', '[[likely]] f();', 'v.reserve(3);', 'return {};', 'f(*p, -q);', 'if constexpr (a) {',
+                     'prefetcht0(ptr[p + 3]);', '__builtin_prefetch(p + 3);', 'std::vector<OpExample> examples() { all.push_back({a, 3}); return all; }'):
             wrong = {op: lines for op, lines in after(f"  {line}\n").items() if op != "deletion"}
             self.assertEqual(wrong, {}, line)
+        self.assertEqual(after("std::vector<OpExample> all;\n  f(3);\nstd::vector<OpExample> of(int a) {\n  f(a);\n}\nint g() { return 5; }\n").keys(),
+                         {"number", "deletion", "return"})
         for line in ("int x = 3;", "return a;", "const auto b = f();", "log_.info(a);", "using A = B;"):
             self.assertNotIn("deletion", after(f"\n  {line}\n"), line)
 

@@ -3,7 +3,8 @@
 The text is not parsed. The sources are in one format (clang-format), so that spaces tell a comparison from a template and a product from
 a pointer. A place that was guessed wrong gives a mutant that does not compile, which is counted apart.
 
-Comments, strings, directives, static_assert, arguments of errors and messages, and what only reserves memory are left out.
+Comments, strings, directives, static_assert, arguments of errors and messages, and what only reserves memory or prefetches are left out;
+so are the examples of ops, which are inputs of tests.
 """
 
 import dataclasses
@@ -20,7 +21,8 @@ ATTRIBUTE = re.compile(r"\[\[[^\]]*\]\]")
 ERROR = re.compile(r"\b(?:fail\w*|throw_\w+|\w*[Ee]rror|strf|check_failed|add_problem|problems_?\.add)\(")
 # Calls that are hidden as a whole.
 MESSAGE = re.compile(r"\b(?:\w*log_?(?:\.|->)\w+|host_?\.log|\w+\.(?:warn|info|debug|notice)|static_assert|alignas|reserve|\w+(?:\.|->)reserve|"
-                     r"\w*spin\w*|\w+\.shrink_to_fit)\(")
+                     r"\w*spin\w*|\w+\.shrink_to_fit|prefetch(?:t[012]|nta)|__builtin_prefetch)\(")
+EXAMPLES = re.compile(r"\bstd::vector<OpExample> \w+\([^)]*\) (?=\{)")
 
 REPLACED = {
     "comparison": {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",)},
@@ -70,6 +72,9 @@ def masked(text):
             hidden = re.sub(r"[^\n]", HIDDEN, out[begin:end if whole else end - 1])
             out = out[:begin] + hidden + out[begin + len(hidden):]
             at = m.end()
+    for m in EXAMPLES.finditer(out):
+        end = closing(out, m.end())
+        out = out[:m.end() + 1] + re.sub(r"[^\n]", HIDDEN, out[m.end() + 1:end - 1]) + out[end - 1:]
     return out
 
 
