@@ -10,6 +10,7 @@
 #include <span>
 
 #include "tests/comm/ranks.hpp"
+#include "tests/support/descriptors.hpp"
 
 namespace {
 
@@ -332,6 +333,20 @@ TEST_SUITE("behaviour") {
         Call(comm, sum_of(in, out)).run();
         require(out[2] == 2, "wrong sum");
       });
+  }
+
+  TEST_CASE("a program that the host starts gets nothing of a group") {
+    const std::vector<std::string> before = plait::test::passed_on();
+    on_all(3, [&](Comm& comm) {
+      Floats in(3, 1), out(3);
+      Call call(comm, sum_of(in, out));
+      call.run();
+      for (const std::string& one : plait::test::passed_on()) {
+        if (contains(one, "[eventpoll]")) continue;  // Gloo opens one without the flag
+        require(std::count(before.begin(), before.end(), one) > 0, one + " is passed on");
+      }
+      call.run();  // until then no rank leaves
+    });
   }
 
   TEST_CASE("calls out of order are refused and do no harm") {

@@ -14,6 +14,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/runtime/control.hpp"
 #include "engine/session/background_saver.hpp"
@@ -236,6 +237,40 @@ TEST_CASE("a save that fails is a warning with step, path and reason, and the ru
     // A commit that could not be made durable may be there all the same.
     CHECK(steps_of(dir).size() >= 2);
     CHECK(steps_of(dir).back() == 12);
+  }
+}
+
+TEST_CASE("the warning of a failed save says when the next one is") {
+  struct Case {
+    int step;  // the one whose save fails, of 12
+    std::vector<std::string> keys;
+    const char* says;
+  };
+  const Case cases[] = {
+      {4, {"checkpoint.every=4"}, "the next save is that of step 8"},
+      {8, {"checkpoint.every=4"}, "the next save is that of step 12"},
+      {7, {"checkpoint.every=7", "checkpoint.minutes=0"}, "the next save is at the end of the run"},
+      {7,
+       {"checkpoint.every=7", "checkpoint.minutes=90"},
+       "the next save is in 90 minutes, or at the end of the run"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.says));
+    const Folder folder;
+    HookedFiles files([&](const std::string& what, const std::string& path) {
+      if (what == "mkdir" && has(path, strf("/ckpt/.tmp-%d-", c.step)))
+        fail_io("[test] no", ENOSPC);
+    });
+    session::Settings settings;
+    settings.run_dir = folder / "run";
+    std::vector<std::string> keys = c.keys;
+    keys.emplace_back(kForeground);  // so that the warning comes at once
+    const Rank rank(keys, files, settings);
+    CHECK(rank.session->run().step == 12);
+    const std::string expected =
+        std::string("The run continues without this checkpoint; ") + c.says;
+    CHECK(std::any_of(rank.lines.begin(), rank.lines.end(),
+                      [&](const std::string& line) { return line.ends_with("\n" + expected); }));
   }
 }
 
