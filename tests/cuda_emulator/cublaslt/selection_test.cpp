@@ -1,5 +1,5 @@
-// What each fast kernel of the CUDA device takes, on both sides of every bound, and its reason where
-// it takes nothing. Nothing runs: the sizes may be those of no machine.
+// What each fast kernel of the CUDA device takes, on both sides of every bound, and its reason
+// where it takes nothing. Nothing runs: the sizes may be larger than any machine.
 #include <doctest/doctest.h>
 
 #include <cmath>

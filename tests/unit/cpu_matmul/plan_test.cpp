@@ -1,6 +1,6 @@
 // How a product is divided: into tiles that fit the registers, blocks that fit the first cache, and
-// threads that repay their start. Plans and the costs behind them are pure functions, of instruction
-// sets that this machine need not have.
+// threads that repay their start. Plans and the costs behind them are pure functions, also of
+// instruction sets that this machine does not have.
 #include "plugins/devices/cpu/matmul/plan.hpp"
 
 #include <doctest/doctest.h>
