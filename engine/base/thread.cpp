@@ -14,12 +14,18 @@
 
 namespace plait {
 
-std::thread start_thread(std::function<void()> work) {
+void with_threads(const std::function<void()>& f) {
   try {
-    return kit::start_thread(std::move(work));
+    f();
   } catch (const std::system_error& e) {
     fail_io("[base] cannot start a thread (limits: ulimit -u and -v)", e.code().value());
   }
+}
+
+std::thread start_thread(std::function<void()> work) {
+  std::thread thread;
+  with_threads([&] { thread = kit::start_thread(std::move(work)); });
+  return thread;
 }
 
 void unbind_thread() noexcept {

@@ -11,6 +11,9 @@ namespace plait {
 // PLAIT_ERR_IO.
 std::thread start_thread(std::function<void()> work);
 
+// Calls f(), which starts a thread. Errors: PLAIT_ERR_IO where the system gives none.
+void with_threads(const std::function<void()>& f);
+
 // Lets the calling thread run on every core that any thread of this process may use. A thread
 // inherits the affinity of the thread that starts it, which may be bound to one core.
 void unbind_thread() noexcept;

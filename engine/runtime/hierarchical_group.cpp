@@ -6,6 +6,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/base/thread.hpp"
 
 namespace plait::runtime {
 namespace {
@@ -50,7 +51,7 @@ HierarchicalGroup::HierarchicalGroup(const HierarchicalConfig& config,
       names_(setup.ranks, setup.ranks + setup.size) {
   try {
     open_all(config, setup);
-    worker_.emplace();
+    with_threads([&] { worker_.emplace(); });
   } catch (const Error&) {
     close();
     rethrow_with(head_ + " did not connect");

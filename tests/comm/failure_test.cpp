@@ -2,9 +2,12 @@
 // names the rank and the call.
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <latch>
+#include <optional>
 
 #include "tests/comm/ranks.hpp"
+#include "tests/support/no_threads.hpp"
 
 namespace {
 
@@ -69,6 +72,34 @@ TEST_SUITE("failure") {
         else
           check_peer(outcomes[r], {call, "timed out", missing}, 3);
       CHECK((contains(outcomes[0].text, missing) || contains(outcomes[1].text, missing)));
+      CHECK(live_errors() == 0);
+    }
+  }
+
+  TEST_CASE("ranks that can start no thread say so, and none waits for another") {
+    for (const auto& plugin : plugins()) {
+      CAPTURE(plugin->name());
+      constexpr uint32_t kRanks = 3;
+      std::optional<plait::test::NoThreads> none;
+      std::barrier began(kRanks, [&none]() noexcept { none.emplace(); });
+      MemoryStore store;
+      const auto outcomes = each_rank(kRanks, [&](uint32_t rank) {
+        began.arrive_and_wait();
+        Comm comm(*plugin, store.raw(), rank, kRanks, {"data[0]", 60, 60});
+        Floats data(10, 1);
+        Call(comm, sum_of(data, 10)).run();
+      });
+      none.reset();
+      bool said = plugin->name() == "shm";  // it needs none
+      for (const Outcome& o : outcomes) {
+        if (o.ok()) continue;
+        CAPTURE(o.text);
+        CHECK((o.code == PLAIT_ERR_IO || o.code == PLAIT_ERR_PEER));
+        CHECK(o.text.starts_with("["));
+        CHECK(o.seconds < 10);
+        said = said || (contains(o.text, "cannot start a thread") && contains(o.text, "ulimit -u"));
+      }
+      CHECK(said);
       CHECK(live_errors() == 0);
     }
   }

@@ -56,6 +56,8 @@ MOST_WORDS = 20
 COMPARED = re.compile(r'\bname\s*[!=]=\s*"(\w+)"')
 PLUGIN_FOLDER = re.compile(rf"\bplugins/(?:{'|'.join(KIND_FOLDERS)})/\w+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# Not std::thread::x, std::thread& and declarations without a call.
+THREAD = re.compile(r"std::thread\s*[({]|std::jthread\b|std::async\b|\bpthread_create\b")
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 TREES = ("abi", "kit", "bindings", "engine", "plugins", "tests", "examples", "tools")
 
@@ -195,6 +197,12 @@ def call_faults(path, text):
             yield number, f"{name} ends the process or writes to the host's streams; return an error, or log"
 
 
+def thread_faults(text):
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        if THREAD.search(STRING.sub('""', line)):
+            yield number, "starts a thread by itself; call start_thread(), whose error names part and limits"
+
+
 def core_ops(root):
     page = root / "abi/plait/OPS.md"
     return set(re.findall(r"^## (\w+)$", page.read_text(), re.M)) if page.exists() else set()
@@ -263,6 +271,8 @@ def faults(root):
             if tree in ("engine", "kit", "plugins"):
                 found += call_faults(path, text)
                 found += comparison_faults(text, ops)
+            if tree in ("engine", "plugins"):
+                found += thread_faults(text)
             if tree in ("engine", "kit", "plugins", "bindings"):
                 found += registration_faults(path, without_comments(text))
             for number, what in found:

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "bindings/cli/context.hpp"
 
@@ -30,10 +31,13 @@ sigset_t watched_signals() {
   return mask;
 }
 
+[[noreturn]] void fail_watching(const std::string& why) {
+  throw CliError(kEnvironment,
+                 "[cli] the window cannot be watched: " + why + "; --once prints one screen");
+}
+
 Fd opened(int fd) {
-  if (fd < 0)
-    throw CliError(kEnvironment, std::string("[cli] the window cannot be watched: ") +
-                                     std::strerror(errno) + "; --once prints one screen");
+  if (fd < 0) fail_watching(std::strerror(errno));
   return Fd(fd);
 }
 
@@ -93,7 +97,12 @@ Screen::Screen() {
   over_ = opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   sigprocmask(SIG_BLOCK, &mask, &mask_before_);
   tcgetattr(STDIN_FILENO, &settings_before_);
-  watcher_ = std::thread([this] { watch_signals(); });
+  try {
+    watcher_ = std::thread([this] { watch_signals(); });
+  } catch (const std::system_error& e) {
+    sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    fail_watching("no thread can be started (limits: ulimit -u and -v): " + e.code().message());
+  }
   enter();
 }
 

@@ -1,16 +1,21 @@
 #include "plugins/comm/gloo/connect_outcome.hpp"
 
-#include "plugins/comm/gloo/sigpipe.hpp"
+#include "plugins/support/thread.hpp"
 
 namespace plait::comm_gloo {
 namespace {
 constexpr size_t kMaxStatusBytes = 1000;
 }
 
-ConnectOutcome::ConnectOutcome(const Host& host, const Store& store, std::string key)
+ConnectOutcome::ConnectOutcome(const Host& host, const Store& store, std::string key,
+                               std::string_view head)
     : host_(host), store_(store), key_(std::move(key)) {
-  const SigpipeBlock block(SigpipeBlock::What::kAll);
-  thread_ = std::thread([this] { await_status(); });
+  try {
+    thread_ = support::start_thread(head, [this] { await_status(); });
+  } catch (const Error& e) {
+    publish(e.what());
+    throw;
+  }
 }
 
 ConnectOutcome::~ConnectOutcome() {

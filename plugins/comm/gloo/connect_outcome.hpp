@@ -16,8 +16,9 @@ namespace plait::comm_gloo {
 
 class ConnectOutcome {
  public:
-  // `key`: key of the status. Waits on its own thread, which blocks all signals.
-  ConnectOutcome(const Host& host, const Store& store, std::string key);
+  // `key`: key of the status; `head`: "[gloo] group NAME". Waits on its own thread, which blocks
+  // all signals. Errors: PLAIT_ERR_IO, which the other ranks learn, where no thread can be started.
+  ConnectOutcome(const Host& host, const Store& store, std::string key, std::string_view head);
   // Publishes that this rank has left, unless a status exists already.
   ~ConnectOutcome();
   ConnectOutcome(const ConnectOutcome&) = delete;

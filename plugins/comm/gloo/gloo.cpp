@@ -9,6 +9,7 @@
 #include "plugins/comm/gloo/collectives.hpp"
 #include "plugins/comm/gloo/rendezvous.hpp"
 #include "plugins/comm/gloo/sigpipe.hpp"
+#include "plugins/support/thread.hpp"
 
 namespace plait::comm_gloo {
 namespace {
@@ -53,7 +54,9 @@ class ProcessGroup {
   // Created when the first call with that peer and direction is prepared.
   kit::SerialWorker& worker_of(const plait_comm_desc& desc) {
     const bool message = comm_support::point_to_point(desc.kind);
-    return workers_[message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u}];
+    const auto key = message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u};
+    return support::with_threads(members_.head(),
+                                 [&]() -> kit::SerialWorker& { return workers_[key]; });
   }
 
   const Members members_;

@@ -36,7 +36,7 @@ class Rendezvous {
     std::vector<std::string> addresses(members_.size);
     for_all([&](uint32_t r) { addresses[r] = address_of(r); });
 
-    ConnectOutcome connect_outcome(host_, store_, "gloo.connected");
+    ConnectOutcome connect_outcome(host_, store_, "gloo.connected", members_.head());
     std::unique_ptr<PeerLinks> links;
     std::string failure;
     std::exception_ptr error;  // of this rank
@@ -143,8 +143,10 @@ class Rendezvous {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& e) {
-      fail(PLAIT_ERR_IO, members_.head() + " cannot be set up in Gloo: " + e.what() +
-                             "; a group takes up to three descriptors for each member (ulimit -n)");
+      fail(PLAIT_ERR_IO,
+           members_.head() + " cannot be set up in Gloo: " + e.what() +
+               "; a group takes a thread, and up to three descriptors for each member "
+               "(ulimit -u, ulimit -n)");
     }
   }
 

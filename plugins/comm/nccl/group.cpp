@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kit/thread.hpp"
 #include "plugins/comm/nccl/hello.hpp"
+#include "plugins/support/thread.hpp"
 
 namespace plait::comm_nccl {
 namespace {
@@ -106,7 +106,7 @@ ProcessGroup::ProcessGroup(const Host& host, const Options& options, const plait
                           members_.head() + " did not connect in time; missing: some of " +
                               others() + "; see their errors, or raise topology.connect_timeout");
     warm(deadline);
-    watcher_ = kit::start_thread([this] { watch(); });
+    watcher_ = support::start_thread(members_.head(), [this] { watch(); });
   } catch (...) {
     release(false);
     throw;

@@ -1,8 +1,7 @@
 #include "plugins/comm/nccl/messages.hpp"
+#include "plugins/support/thread.hpp"
 
 #include <algorithm>
-
-#include "kit/thread.hpp"
 
 namespace plait::comm_nccl {
 namespace {
@@ -25,7 +24,7 @@ MessageLink::MessageLink(const Communicator::Shared& shared, const comm_support:
       communicator_(shared) {
   const CurrentContext context(shared.context);
   byte_ = std::make_unique<DeviceMemory>(1);
-  thread_ = kit::start_thread([this, host] { connect(host); });
+  thread_ = support::start_thread(members_.head(), [this, host] { connect(host); });
 }
 
 MessageLink::~MessageLink() { thread_.join(); }

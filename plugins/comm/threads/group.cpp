@@ -7,6 +7,7 @@
 #include <random>
 
 #include "plugins/comm/call.hpp"
+#include "plugins/support/thread.hpp"
 
 namespace plait::comm_threads {
 namespace {
@@ -86,7 +87,8 @@ ProcessGroup::ProcessGroup(const Host& host, const Options&, const plait_comm_se
   state_->join(members_);
   try {
     state_->wait_for_all(members_, setup.connect_timeout);
-    thread_ = std::thread([state = state_, rank = members_.rank] { state->run_worker(rank); });
+    thread_ = support::start_thread(
+        members_.head(), [state = state_, rank = members_.rank] { state->run_worker(rank); });
   } catch (...) {
     state_->leave(members_.rank);
     throw;

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/base/error.hpp"
+#include "tests/support/no_threads.hpp"
+#include "tests/unit/error_of.hpp"
 
 namespace {
 
@@ -49,6 +51,21 @@ TEST_CASE("of several exceptions the caller gets that of the first part, of any 
                                  }),
                   std::bad_alloc);
   CHECK_THROWS_AS(run_on_threads(2, [](int64_t i) { throw static_cast<int>(i); }), int);
+}
+
+TEST_CASE("a system without threads is an error that names the limits, and no thread is left") {
+  std::atomic<int> ran{0};
+  std::string text;
+  {
+    const plait::test::NoThreads none;
+    text = plait::test::error_of([&] { run_on_threads(3, [&](int64_t) { ++ran; }); }, PLAIT_ERR_IO);
+  }
+  CHECK(text ==
+        "[base] cannot start a thread (limits: ulimit -u and -v): Resource temporarily "
+        "unavailable");
+  CHECK(ran == 0);
+  run_on_threads(3, [&](int64_t) { ++ran; });
+  CHECK(ran == 3);
 }
 
 }  // namespace

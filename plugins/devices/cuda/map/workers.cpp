@@ -1,8 +1,9 @@
 #include "plugins/devices/cuda/map/workers.hpp"
 
 #include <algorithm>
+#include <exception>
 
-#include "kit/thread.hpp"
+#include "plugins/support/thread.hpp"
 
 namespace plait::cuda::map {
 
@@ -23,10 +24,20 @@ void Workers::push(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
-    if (idle_ < tasks_.size() && threads_.size() < most_)
-      threads_.push_back(kit::start_thread([this] { work(); }));
+    if (idle_ < tasks_.size() && threads_.size() < most_) start_one();
   }
   pushed_.notify_one();
+}
+
+// Where the system gives no more threads, those that run take the task.
+void Workers::start_one() {
+  try {
+    threads_.push_back(support::start_thread("[cuda]", [this] { work(); }));
+  } catch (const std::exception&) {
+    if (!threads_.empty()) return;
+    tasks_.pop_back();
+    throw;
+  }
 }
 
 void Workers::work() {

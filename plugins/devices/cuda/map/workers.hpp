@@ -18,10 +18,12 @@ class Workers {
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
-  // A task throws nothing. Any thread.
+  // A task throws nothing. Any thread. Errors: PLAIT_ERR_IO where not even one thread can be
+  // started; the task is then dropped.
   void push(std::function<void()> task);
 
  private:
+  void start_one();  // for the newest task, under the lock
   void work();
 
   const size_t most_;
