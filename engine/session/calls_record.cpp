@@ -9,6 +9,12 @@ namespace {
 
 constexpr char kEnd[] = ".calls.json";
 
+// A process that was killed while it wrote one leaves "rank-0.calls.json.tmp-PID".
+bool is_record(std::string_view name) {
+  return name.starts_with("rank-") &&
+         (name.ends_with(kEnd) || name.find(std::string(kEnd) + ".tmp-") != name.npos);
+}
+
 void write_group(JsonWriter& w, const runtime::Communicators::GroupCalls& g) {
   w.object().field("group", g.group).field("backend", g.backend).key("ranks").array();
   for (const int32_t rank : g.ranks) w.value(rank);
@@ -30,7 +36,7 @@ void warn(Log& log, const char* what, const std::exception& why) noexcept {
 
 }  // namespace
 
-void record_calls(SessionContext& c, const Error& error) noexcept {
+void record_calls(SessionContext& c, std::string_view error) noexcept {
   const runtime::Communicators* groups = c.ranks.communicators();
   if (!groups || c.folder.empty()) return;
   try {
@@ -39,7 +45,7 @@ void record_calls(SessionContext& c, const Error& error) noexcept {
     JsonWriter w(true);
     w.object().field("schema", 1).field("rank", c.ranks.rank()).field("ranks", c.ranks.size());
     w.field("step", c.state.step + 1).field("time", unix_seconds());
-    w.field("error", error.full_text()).key("groups").array();
+    w.field("error", error).key("groups").array();
     for (const auto& group : groups->last_calls()) write_group(w, group);
     w.end_array().end_object();
     c.files.replace(join_path(folder, strf("rank-%d", c.ranks.rank()) + kEnd), w.text() + "\n",
@@ -54,7 +60,7 @@ void forget_calls(FileSystem& files, const std::string& folder, Log& log) noexce
     const std::string logs = join_path(folder, "log");
     if (!files.is_folder(logs)) return;
     for (const std::string& name : files.list(logs))
-      if (name.starts_with("rank-") && name.ends_with(kEnd)) files.remove(join_path(logs, name));
+      if (is_record(name)) files.remove(join_path(logs, name));
   } catch (const std::exception& e) {
     warn(log, "records of earlier collectives stay", e);
   }

@@ -118,11 +118,17 @@ std::shared_ptr<const Error> without(const Error& e, const std::string& reason) 
 }
 }  // namespace
 
-void RankContext::fail_on_all_ranks(const std::string& where, const Error& e) {
-  if (e.code() != PLAIT_ERR_PEER) {
+void RankContext::tell_others(const std::string& where, const Error& e) noexcept {
+  if (e.code() == PLAIT_ERR_PEER) return;
+  try {
     abort_job(where + ": " + e.full_text());
-    throw e;
+  } catch (const std::bad_alloc&) {
+    abort_job("out of memory");
   }
+}
+
+void RankContext::throw_with_reason(const std::string& where, const Error& e) {
+  if (e.code() != PLAIT_ERR_PEER) throw e;
   std::string reason = end_reason();
   if (reason.empty()) {
     reason = last_cause(e).text();

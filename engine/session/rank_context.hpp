@@ -69,9 +69,13 @@ class RankContext {
   void begin_call(const char* what) noexcept;
   // This rank can't go on: the others need not wait for it.
   void abort_job(const std::string& text) noexcept;
-  // Throws what has failed here: with the reason why the job is over if another rank is that, else
-  // as it is, when the others have been told. `where`: "[session] step failed in step 7".
-  [[noreturn]] void fail_on_all_ranks(const std::string& where, const Error& e);
+  // Tells the others what has failed here, unless it is that another rank is gone. Does not wait.
+  // `where`: "[session] step failed in step 7".
+  void tell_others(const std::string& where, const Error& e) noexcept;
+  // Throws what has failed here, behind tell_others(): as it is, or, if another rank is gone, with
+  // the reason why the job is over, for which it waits a heartbeat. The others are then told, too,
+  // if nobody knows the reason.
+  [[noreturn]] void throw_with_reason(const std::string& where, const Error& e);
 
  private:
   std::unique_ptr<runtime::Control> connect_control(const Settings& settings, Log& log) const;

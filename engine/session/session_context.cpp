@@ -76,15 +76,22 @@ void SessionContext::need_data(const char* what) const {
 void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
+  // The others first: the disk may hang.
+  ranks.tell_others(where, e);
   // Before the reason is known, for what started this process may end it now.
   if (rank_log) rank_log->error(where + "\n" + e.full_text());
-  record_calls(*this, e);
   try {
-    ranks.fail_on_all_ranks(where, e);
+    ranks.throw_with_reason(where, e);
   } catch (const Error& told) {
+    record_calls(*this, e.full_text());
     if (rank_log && told.text() != e.text()) rank_log->error(told.text());
     throw;
   }
+}
+
+void SessionContext::abort_job(const std::string& text) noexcept {
+  ranks.abort_job(text);
+  record_calls(*this, text);
 }
 
 }  // namespace plait::session

@@ -155,6 +155,7 @@ struct SessionContext {
   uint64_t low_writes_ = 0;  // parameter_writes() when the low copies were made
   std::optional<ParameterVersion> int8_version_;  // that the int8 weights were made of
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
+  void abort_job(const std::string& text) noexcept;
 };
 
 template <class Do>
@@ -173,10 +174,10 @@ auto SessionContext::abort_on_error(const char* what, Do&& call) -> decltype(cal
     if (ranks.is_single()) throw;
     throw_on_all_ranks(what, e);
   } catch (const std::bad_alloc&) {
-    ranks.abort_job("out of memory");  // short enough to need no allocation
+    abort_job("out of memory");  // short enough to need no allocation
     throw;
   } catch (const std::exception& e) {
-    ranks.abort_job(std::string(what) + ": " + e.what());
+    abort_job(std::string(what) + ": " + e.what());
     throw;
   }
 }

@@ -1,7 +1,9 @@
 #include "bindings/cli/runs/last_calls.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +19,7 @@
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
+constexpr char kEnd[] = ".calls.json";
 
 struct Group {
   std::set<int> members;
@@ -30,20 +33,44 @@ struct Group {
 
 bool not_too_deep(int depth, Json::parse_event_t, Json&) { return depth < 20; }
 
-void add(std::map<std::string, Group>& groups, const Json& record) {
-  const int rank = record.at("rank").get<int>();
-  for (const Json& g : record.at("groups")) {
-    Group& group = groups[g.at("group").get<std::string>()];
-    for (const Json& member : g.at("ranks")) group.members.insert(member.get<int>());
-    Group::Last last;
-    if (const Json& finished = g.at("finished"); !finished.is_null())
-      last.finished = finished.get<uint64_t>();
-    if (const Json& calls = g.at("calls"); !calls.empty()) {
-      last.started = calls.back().at("number").get<uint64_t>();
-      last.call = calls.back().at("call").get<std::string>();
-    }
-    group.of[rank] = last;
+struct Damaged : std::exception {};
+
+// The library would make another number of one that is negative, broken or too large.
+uint64_t count_of(const Json& value, uint64_t most = UINT64_MAX) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > most) throw Damaged();
+  return value.get<uint64_t>();
+}
+
+int rank_of(const Json& value) {
+  return static_cast<int>(count_of(value, static_cast<uint64_t>(INT_MAX)));
+}
+
+struct GroupRecord {
+  std::string name;
+  std::set<int> members;
+  Group::Last last;
+};
+
+GroupRecord group_record(const Json& g) {
+  GroupRecord one;
+  one.name = g.at("group").get<std::string>();
+  for (const Json& member : g.at("ranks")) one.members.insert(rank_of(member));
+  if (const Json& finished = g.at("finished"); !finished.is_null())
+    one.last.finished = count_of(finished);
+  if (const Json& calls = g.at("calls"); !calls.empty()) {
+    one.last.started = count_of(calls.back().at("number"));
+    one.last.call = calls.back().at("call").get<std::string>();
   }
+  return one;
+}
+
+// What rank `name` left; nothing of it unless all of it is whole.
+std::vector<GroupRecord> groups_of(const Json& record, const std::string& name) {
+  if (name != strf("rank-%d", rank_of(record.at("rank"))) + kEnd)
+    throw Damaged();  // the record of another rank
+  std::vector<GroupRecord> all;
+  for (const Json& g : record.at("groups")) all.push_back(group_record(g));
+  return all;
 }
 
 std::map<std::string, Group> read_groups(const std::string& run) {
@@ -52,10 +79,16 @@ std::map<std::string, Group> read_groups(const std::string& run) {
   for (fs::directory_iterator it(run + "/log", error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (!name.starts_with("rank-") || !name.ends_with(".calls.json")) continue;
+    if (!name.starts_with("rank-") || !name.ends_with(kEnd)) continue;
     try {
-      add(groups, Json::parse(read_small_file(it->path().string()), not_too_deep, true));
-    } catch (const Json::exception&) {  // damaged: as if the rank had left none
+      const Json record = Json::parse(read_small_file(it->path().string()), not_too_deep, true);
+      for (GroupRecord& one : groups_of(record, name)) {
+        Group& group = groups[one.name];
+        group.members.merge(one.members);
+        group.of[rank_of(record.at("rank"))] = std::move(one.last);
+      }
+    } catch (const Json::exception&) {  // as if the rank had left none
+    } catch (const Damaged&) {
     }
   }
   return groups;
