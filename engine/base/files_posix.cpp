@@ -135,7 +135,11 @@ class PosixFiles final : public FileSystem {
     };
     const int copy = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
     const std::unique_ptr<DIR, Close> stream(copy < 0 ? nullptr : ::fdopendir(copy));
-    if (!stream) fail_path("list", folder, errno);
+    if (!stream) {
+      const int number = errno;
+      if (copy >= 0) ::close(copy);
+      fail_path("list", folder, number);
+    }
     std::vector<std::string> names;
     while (errno = 0, true) {
       const dirent* entry = ::readdir(stream.get());

@@ -73,6 +73,9 @@ Descriptor::Descriptor(const std::string& path, int flags, const char* what) : p
   if (fd_ < 0) fail_path(what, path, number);
 }
 
+// An error of this close() says nothing: what was read is here, and what was to be durable has been
+// synced or has failed before (a write that the system could not make later is an error of sync(),
+// or of close() below). The descriptor is gone in any case.
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -172,13 +175,17 @@ std::string read_regular(const std::string& path, uint64_t max_bytes) {
 }
 
 std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
-  // Grows with the bytes read: pipes and files in /proc do not report their size.
+  // Grows with the bytes read: pipes and files in /proc do not report their size. A regular file
+  // that ends before its size was cut meanwhile, and a part of it may look whole.
+  const struct stat s = file.status();
+  const uint64_t least = S_ISREG(s.st_mode) ? static_cast<uint64_t>(s.st_size) : 0;
   std::string content;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t n = ::read(file.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_path("read", file.path(), errno);
+    if (n == 0 && content.size() < least) fail_truncated(file.path(), content.size(), least, least);
     if (n == 0) return content;
     const uint64_t size = content.size() + static_cast<uint64_t>(n);
     with_memory("files", "read", file.path(), size,

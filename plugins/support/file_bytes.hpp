@@ -126,7 +126,9 @@ inline Bytes read_file(const SourceFile& source) {
     fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
          source.text() + ": " + what + ": " + std::strerror(reason) + "; " + source.remedy);
   };
-  const Fd file{::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+  Fd file{-1};
+  do file.fd = ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  while (file.fd < 0 && errno == EINTR);
   if (file.fd < 0) refuse("cannot open it");
   struct stat s {};
   if (::fstat(file.fd, &s) != 0) refuse("cannot get its size");

@@ -9,7 +9,10 @@ namespace plait::support {
 namespace {
 
 int open_file(const char* path) {
-  return ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  int fd;
+  do fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  while (fd < 0 && errno == EINTR);
+  return fd;
 }
 int size_of(int fd, uint64_t& bytes) {
   struct stat s {};
