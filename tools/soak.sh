@@ -1,6 +1,6 @@
 # soak <minutes> <mutants>: repeats the tests in random order until one fails or the time is over.
 # Each round also tests all layouts of ranks and all collectives instead of a sample, a thousand steps
-# on a bad network, a run of 20,000 steps that is killed every 500 or so, repeats what others try a few times, and has real jobs whose ranks
+# on MNIST and on a bad network, a run of 20,000 steps that is killed every 500 or so, repeats what others try a few times, and has real jobs whose ranks
 # are killed, stopped and disturbed at random moments (tests/chaos). Before the first round hostile files are read, each in the seconds it
 # may take. In the end mutants are planted, others each day. Sourced by ./dev.
 soak() {
@@ -14,7 +14,7 @@ soak() {
   local end=$((SECONDS + minutes * 60))
   while ((SECONDS < end)); do
     run_tests dev --schedule-random --quiet
-    PLAIT_TEST_ALL=1 run_tests dev --quiet -R 'parallel_grids|parallel_random|comm_.*_table|^network$|^endurance$|^cli_(load|ranks|runs|traversal)$'
+    PLAIT_TEST_ALL=1 run_tests dev --quiet -R 'parallel_grids|parallel_random|^parallel_mnist$|comm_.*_table|^network$|^endurance$|^cli_(load|ranks|runs|traversal)$'
     PLAIT_BIN=build/dev/bin/plait python3 -B tests/chaos/chaos.py --promise --rounds 1000 --seconds $(((end - SECONDS + 1) / 2)) ||
       stop 1 "a job of several ranks did not survive a fault as it should" "run the command above again"
     round=$((round + 1))
