@@ -33,9 +33,9 @@ typedef uint32_t(PLAIT_CALL *plait_progress)(void *user, uint64_t done, uint64_t
  * "name", "state", "fault", "marks", "bytes", "files", "step", "samples", "saved_at", "ranks":
  * {"data", "tensor", "pipeline"}, "engine_version", "parameters", "states", "tensor_bytes",
  * "best"}]}. Those of a folder are together, first the one that a run resumes from. state:
- * "complete", "damaged" or "newer_format" (fault says why, else it is null), or "not_committed": a
- * save that is in progress or was interrupted, without what follows "files" (a damaged one whose
- * manifest cannot be read: without what follows "step"). marks: some of
+ * "complete" (fault is null), "damaged" or "newer_format" (fault says why), or "not_committed": a
+ * save that is in progress or was interrupted (fault says what it lacks), without what follows
+ * "files" (a damaged one whose manifest cannot be read: without what follows "step"). marks: some of
  * "latest", "best" and "stale" (a run continued from before its step later). bytes and files are
  * those of the folder; saved_at is in Unix seconds, and of the manifest's file where an older
  * engine did not record it; parameters and states (of optimizers) count tensors. best: the best

@@ -7,6 +7,7 @@
 #include "engine/base/text.hpp"
 #include "engine/capi/checkpoint_json.hpp"
 #include "engine/capi/objects.hpp"
+#include "engine/checkpoint/unfinished.hpp"
 #include "engine/checkpoint/weights.hpp"
 #include "engine/observe/run_dir.hpp"
 
@@ -82,6 +83,9 @@ plait_error* plait_checkpoint_verify(plait_engine* engine, const char* checkpoin
       fail_not_found("[checkpoint] '" + std::string(checkpoint) +
                      "' is no checkpoint; name a step-... folder or the file best");
     const std::string& path = found.checkpoints.at(0).path;
+    if (found.checkpoints[0].condition == Condition::kNotCommitted)
+      fail_not_found("[checkpoint] " + unfinished_text(path, found.checkpoints[0].fault) +
+                     "; name a step-... folder or the file best");
     const Verification done = verify_checkpoint(
         files, path, progress_of(progress, user, progress ? file_bytes(files, path) : 0));
     *json = new_text(verification_json(path, done));

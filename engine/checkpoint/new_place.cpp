@@ -2,6 +2,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/unfinished.hpp"
 
 namespace plait::checkpoint {
 
@@ -10,7 +11,7 @@ void write_new(FileSystem& files, const std::string& out, const char* part, cons
   const std::string prefix = std::string("[") + part + "] ";
   if (files.exists(out) || files.is_link(out))
     fail_invalid(prefix + "'" + out + "' exists; remove it, or choose another name");
-  const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
+  const std::string hidden = join_path(folder_of(out), std::string(kUnfinished) + unique_id());
   bool named = false;
   try {
     write(hidden);

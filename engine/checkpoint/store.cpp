@@ -10,6 +10,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/commit_order.hpp"
+#include "engine/checkpoint/unfinished.hpp"
 #include "engine/checkpoint/weights.hpp"
 
 namespace plait::checkpoint {
@@ -82,7 +83,7 @@ CheckpointWriter::CheckpointWriter(FileSystem& files, std::string folder, int ke
 
 void CheckpointWriter::clean() {
   for (const std::string& name : files_.list(folder_)) {
-    if (!starts_with(name, ".tmp-") && !starts_with(name, ".trash-") &&
+    if (!starts_with(name, kUnfinished) && !starts_with(name, ".trash-") &&
         !starts_with(name, "latest.tmp-") && !starts_with(name, "best.tmp-"))
       continue;
     log_.info("[checkpoint] removing " + name + ", left by an interrupted save");
@@ -203,7 +204,7 @@ std::string CheckpointWriter::begin(const RunState& state) {
     fail_invalid(
         strf("[checkpoint] step %lld, expected 0 or more", static_cast<long long>(state.step)));
   std::string folder =
-      join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_id());
+      join_path(folder_, std::string(kUnfinished) + std::to_string(state.step) + "-" + unique_id());
   files_.make_folder(folder);
   return folder;
 }

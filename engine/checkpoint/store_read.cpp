@@ -8,6 +8,7 @@
 #include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/checkpoint/survey.hpp"
+#include "engine/checkpoint/unfinished.hpp"
 #include "engine/checkpoint/verify.hpp"
 
 namespace plait::checkpoint {
@@ -258,7 +259,7 @@ std::string newest_run(FileSystem& files, const std::string& folder, int levels)
   for (const std::string& name : names) {
     const std::string inner = join_path(folder, name);
     if (!files.is_folder(inner)) continue;
-    if (files.is_folder(join_path(inner, "ckpt"))) return inner;
+    if (files.is_folder(join_path(inner, kCheckpoints))) return inner;
     if (levels > 1)
       if (const std::string found = newest_run(files, inner, levels - 1); !found.empty())
         return found;
@@ -278,14 +279,17 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
   if (files.is_file(join_path(path, kManifestName)))
     return std::make_unique<Checkpoint>(files, path);
   if (files.is_file(path)) return open_hint(files, path);
-  for (const std::string& folder : {path, join_path(path, "ckpt")})
+  const char* const kNameOne =
+      "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
+  if (const std::string missing = missing_in_save(files, path); !missing.empty())
+    fail_not_found("[checkpoint] " + unfinished_text(path, missing) + kNameOne);
+  for (const std::string& folder : {path, join_path(path, kCheckpoints)})
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
   fail_not_found("[checkpoint] '" + path +
                  (!files.exists(path) ? "' does not exist"
                                       : "' is not a checkpoint and contains none" +
                                             runs_in(files, path) + unfinished_saves(files, path)) +
-                 "; name a run directory, its ckpt/ folder, or a "
-                 "step-... folder or the file best inside");
+                 kNameOne);
 }
 
 }  // namespace plait::checkpoint

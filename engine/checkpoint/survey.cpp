@@ -8,14 +8,13 @@
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/commit_order.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/unfinished.hpp"
 #include "engine/checkpoint/weights.hpp"
 
 namespace plait::checkpoint {
 namespace {
 
 constexpr int kMaxDepth = 8;
-constexpr std::string_view kUnfinished = ".tmp-";
-constexpr char kCheckpoints[] = "ckpt";  // the folder in a run directory
 
 void add_sizes(FileSystem& files, Surveyed& c) {
   for (const std::string& name : files.list(c.path)) {
@@ -87,6 +86,18 @@ std::string hint(FileSystem& files, const std::string& folder, const char* which
   return name;
 }
 
+// A save that was not finished, or is in progress.
+Surveyed look_at_unfinished(FileSystem& files, const std::string& folder, const std::string& name) {
+  Surveyed c;
+  c.folder = folder;
+  c.name = name;
+  c.path = join_path(folder, name);
+  add_sizes(files, c);
+  std::string missing = missing_in_save(files, c.path);
+  mark(c, Condition::kNotCommitted, missing.empty() ? kManifestName : std::move(missing));
+  return c;
+}
+
 // The checkpoints of a folder of them, or only one.
 void add_folder(FileSystem& files, const std::string& folder, const std::string& only,
                 std::vector<Surveyed>& to) {
@@ -103,24 +114,18 @@ void add_folder(FileSystem& files, const std::string& folder, const std::string&
   if (!only.empty()) return;
   for (const std::string& name : files.list(folder)) {
     if (!starts_with(name, kUnfinished) || !files.is_folder(join_path(folder, name))) continue;
-    Surveyed c;
-    c.folder = folder;
-    c.name = name;
-    c.path = join_path(folder, name);
-    c.condition = Condition::kNotCommitted;
     try {
-      add_sizes(files, c);
+      to.push_back(look_at_unfinished(files, folder, name));
     } catch (const Error& e) {
       if (e.code() == PLAIT_ERR_NOT_FOUND) continue;  // a run has committed or removed it
       throw;
     }
-    to.push_back(std::move(c));
   }
 }
 
 bool has_checkpoints(FileSystem& files, const std::string& folder) {
   if (!checkpoint_names(files, folder).empty()) return true;
-  if (name_of(folder) != kCheckpoints || !files.is_folder(folder)) return false;
+  if (!files.is_folder(folder) || own_name(files, folder) != kCheckpoints) return false;
   for (const std::string& name : files.list(folder))
     if (starts_with(name, kUnfinished)) return true;
   return false;
@@ -176,6 +181,12 @@ Survey survey(FileSystem& files, const std::string& given) {
     found.checkpoints[0].path = place;
     return found;
   }
+  if (!missing_in_save(files, place).empty()) {
+    found.kind = PlaceKind::kCheckpoint;
+    found.checkpoints.push_back(look_at_unfinished(files, folder_of(place), name_of(place)));
+    found.checkpoints[0].path = place;
+    return found;
+  }
   const std::string inside = join_path(place, kCheckpoints);
   found.kind = has_checkpoints(files, place)    ? PlaceKind::kCheckpoints
                : has_checkpoints(files, inside) ? PlaceKind::kRun
@@ -189,7 +200,14 @@ Survey survey(FileSystem& files, const std::string& given) {
 
 std::string choose_checkpoint(FileSystem& files, const std::string& place) {
   const Survey found = survey(files, place);
-  if (found.kind == PlaceKind::kCheckpoint) return found.checkpoints.at(0).path;
+  const char* const kNameOne =
+      "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
+  if (found.kind == PlaceKind::kCheckpoint) {
+    const Surveyed& one = found.checkpoints.at(0);
+    if (one.condition == Condition::kNotCommitted)
+      fail_not_found("[checkpoint] " + unfinished_text(place, one.fault) + kNameOne);
+    return one.path;
+  }
   std::string faults;
   bool unreadable = true;
   if (found.kind != PlaceKind::kRuns)
@@ -205,8 +223,6 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
   if (!faults.empty())
     fail_data("[checkpoint] no checkpoint in '" + place +
               "' is intact; restore one from a backup:" + faults);
-  const char* const kNameOne =
-      "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
   const auto whole =
       std::find_if(found.checkpoints.begin(), found.checkpoints.end(),
                    [](const Surveyed& c) { return c.condition != Condition::kNotCommitted; });
@@ -218,17 +234,6 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
                    "' holds weights alone, without the manifest of a checkpoint" + kNameOne);
   fail_not_found("[checkpoint] '" + place + "' is not a checkpoint and contains none" +
                  unfinished_saves(files, place) + kNameOne);
-}
-
-std::string unfinished_saves(FileSystem& files, const std::string& place) {
-  for (const std::string& folder : {place, join_path(place, kCheckpoints)}) {
-    if (name_of(folder) != kCheckpoints || !files.is_folder(folder)) continue;
-    for (const std::string& name : files.list(folder))
-      if (starts_with(name, kUnfinished))
-        return "; its saves were not finished, such as '" + join_path(folder, name) +
-               "', and are not read";
-  }
-  return "";
 }
 
 BestValue best_value(const RunState& state) {

@@ -10,11 +10,13 @@
 
 namespace plait::checkpoint {
 
+inline constexpr char kCheckpoints[] = "ckpt";  // the folder of checkpoints in a run directory
+
 enum class Condition {
   kComplete,      // manifest and sizes of files are as they should be; contents are not read
   kDamaged,       // `fault` says what is wrong
   kNewerFormat,   // likewise
-  kNotCommitted,  // a save that is in progress, or was interrupted; nothing else is known
+  kNotCommitted,  // a save that is in progress, or was interrupted; `fault`: what it lacks
 };
 
 struct Surveyed {
@@ -38,23 +40,19 @@ struct Survey {
   std::vector<Surveyed> checkpoints;  // by folder; in each the one that a run resumes from first
 };
 
-// place: a checkpoint, one of the files `latest` and `best`, a folder of checkpoints, a run
-// directory, or a folder with run directories below it, at most eight levels deep; links are not
-// followed, folders that may not be read are passed over. Reads manifests, no tensors.
+// place: a checkpoint, a save that was not finished, one of the files `latest` and `best`, a folder
+// of checkpoints, a run directory, or a folder with run directories below it, at most eight levels
+// deep; links are not followed, folders that may not be read are passed over. Reads manifests, no
+// tensors.
 // Errors: PLAIT_ERR_NOT_FOUND if there is no such place; PLAIT_ERR_INVALID for a file that is none
 // of those; PLAIT_ERR_IO if it cannot be read.
 Survey survey(FileSystem& files, const std::string& place);
 
 // The path of the checkpoint that a call is about: the one that `place` is, or the newest complete
 // one of a folder of checkpoints or a run directory. It is not opened.
-// Errors: as survey(); PLAIT_ERR_NOT_FOUND where there is none; PLAIT_ERR_DATA where all are
-// damaged.
+// Errors: as survey(); PLAIT_ERR_NOT_FOUND where there is none, also for a save that was not
+// finished; PLAIT_ERR_DATA where all are damaged.
 std::string choose_checkpoint(FileSystem& files, const std::string& place);
-
-// For a message about a place without a checkpoint: "; its saves were not finished, such as
-// 'run/ckpt/.tmp-..', and are not read", or "" where it has none. Looks into the place, and into
-// ckpt/ of a run directory.
-std::string unfinished_saves(FileSystem& files, const std::string& place);
 
 // The best evaluation of a run so far, as RunState::extra holds it; metric "": none is recorded.
 struct BestValue {

@@ -10,6 +10,7 @@
 #include "engine/base/name_rules.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
+#include "engine/checkpoint/unfinished.hpp"
 
 namespace plait::checkpoint {
 
@@ -36,10 +37,9 @@ bool Weights::is_folder_of_weights(FileSystem& files, const std::string& folder)
 }
 
 Weights::Weights(FileSystem& files, const std::string& path) {
-  if (name_of(path).starts_with(".tmp-") && files.is_folder(path))
-    fail_not_found("[weights] '" + path +
-                   "' is a save that was not finished, expected a checkpoint or weights; name a "
-                   "step-... folder, or the run directory");
+  if (const std::string missing = missing_in_save(files, path); !missing.empty())
+    fail_not_found("[weights] " + unfinished_text(path, missing) +
+                   "; name a step-... folder, or the run directory");
   std::string file = path;
   if (files.is_folder(path)) {
     file = join_path(path, kWeightsName);

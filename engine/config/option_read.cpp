@@ -108,11 +108,12 @@ class OptionReader {
     out = node.as_text();
     return "";
   }
-  // A path beside a file that is extended is kept whole: the experiment, written out, names no
-  // such file.
+  // A path beside a file that is extended, or of the current folder, is kept whole: the experiment,
+  // written out, names neither.
   std::string resolve(std::string& given, const Origin& at) {
     const std::string resolved = resolve_written(resolver_, given, at);
-    if (is_beside_extended(resolver_, given, resolved, at)) given = rooted_path(resolved);
+    if (is_beside_extended(resolver_, given, resolved, at) || is_of_current_folder(given, at))
+      given = rooted_path(resolved);
     return resolved;
   }
   std::string read_path(const Node& node) {

@@ -14,7 +14,21 @@ std::string other_folder(const PathResolver& resolver, const Origin& at) {
   return folder == resolver.experiment_folder ? "" : folder;
 }
 
+// Whether it leads only upward: "." and "..", in any number.
+bool is_dots(std::string_view path) {
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    if (!part.empty() && part != "." && part != "..") return false;
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+  }
+  return true;
+}
+
 }  // namespace
+
+bool is_of_current_folder(const std::string& path, const Origin& at) {
+  return at.is_override() && !path.empty() && !is_absolute(path) && is_dots(path);
+}
 
 std::vector<std::string> folders_of(const PathResolver& resolver, const Origin& at) {
   std::vector<std::string> all;
@@ -27,6 +41,7 @@ std::vector<std::string> folders_of(const PathResolver& resolver, const Origin& 
 
 std::string resolve_written(const PathResolver& resolver, const std::string& path,
                             const Origin& at) {
+  if (is_of_current_folder(path, at)) return path;
   PathResolver beside = resolver;
   beside.experiment_folder = other_folder(resolver, at);
   if (!beside.experiment_folder.empty() && resolver.files && !path.empty())

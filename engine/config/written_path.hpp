@@ -13,7 +13,11 @@ namespace plait::config {
 // data folder, that of the file that gives it, that of the experiment, which may extend the file.
 std::vector<std::string> folders_of(const PathResolver& resolver, const Origin& at);
 
-// The first of these that has it, else as resolver.resolve().
+// Whether it is "." or ".." (or "../..") in an override. Each folder of a search has these, so it
+// would end at the first one; who writes an override means the current folder.
+bool is_of_current_folder(const std::string& path, const Origin& at);
+
+// The first of these that has it, else as resolver.resolve(). Of the current folder: unchanged.
 std::string resolve_written(const PathResolver& resolver, const std::string& path,
                             const Origin& at);
 

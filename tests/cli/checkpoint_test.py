@@ -148,10 +148,39 @@ class Verified(Checkpoints):
                 self.assertEqual(done.code, 2, done.err)
                 self.assertRegex(done.err + done.out, rf"'(\./)?{place}' {said}'(\./)?all/begun/ckpt/\.tmp-7-1f', and are not read; name a run directory")
         for verb in ("run", "check"):
-            self.fails(2, [verb, "t.toml", "model.load=all/begun/ckpt/.tmp-7-1f"], "all/begun/ckpt/.tmp-7-1f' is a save that was not finished")
+            self.fails(2, [verb, "t.toml", "model.load=all/begun/ckpt/.tmp-7-1f"], "all/begun/ckpt/.tmp-7-1f' is a save that was not finished, or is under way: it lacks MANIFEST.json")
             # A folder with several runs names one whose checkpoints are whole.
             done = self.fails(2, [verb, "t.toml", "model.load=all"], "all/whole")
             self.assertNotIn(".tmp-", done.out + done.err)
+        # Every command says so, and what is missing; also from within the folder.
+        shard = self.folder / "all/shards/ckpt/.tmp-8-2f"
+        shard.mkdir(parents=True)
+        shutil.copy(step / "model.safetensors", shard / "model-00001-of-00002.safetensors")
+        for words in (["run", "../../../../t.toml", "model.load=."], ["export", ".", "w.safetensors"], ["checkpoint", "diff", ".", "."],
+                      ["eval", "../../../../t.toml", "--checkpoint", "."], ["checkpoint", "verify", "."]):
+            done = self.plait(*words, cwd=shard)
+            self.assertEqual(done.code, 2, done.err)
+            self.assertRegex(done.err + done.out, "not finished|not committed")
+            self.assertIn("lacks model-00002-of-00002.safetensors, MANIFEST.json", done.err + done.out)
+        self.assertIn("lacks model-00002", self.expect(0, "checkpoint", "ls", "all/shards").out)
+
+    def test_the_current_folder_is_a_checkpoint(self):
+        self.train("r", steps=1)
+        step = next((self.folder / "r/ckpt").glob("step-*"))
+        for cwd, up in ((step, "../../.."), (step.parent, "../.."), (self.folder / "r", "..")):
+            for place in (".", "./"):
+                done = self.plait("check", f"{up}/t.toml", f"model.load={place}", cwd=cwd)
+                self.assertEqual(done.code, 0, done.err + done.out)
+        # Written out, it is the same folder.
+        self.train("s", "model.load=r/ckpt/latest", steps=1)
+        self.expect(0, "run", "../t.toml", "--run-dir", "../u", "-q", "run.steps=1", "model.load=.", cwd=self.folder / "r")
+        self.assertIn(f'load = "{self.folder.resolve() / "r"}', (self.folder / "u/run.toml").read_text())
+
+    def test_weights_are_read_whatever_their_folder_is_called(self):
+        self.train("r", steps=1)
+        (self.folder / "w/.tmp-mine").mkdir(parents=True)
+        shutil.copy(next((self.folder / "r/ckpt").glob("step-*/model.safetensors")), self.folder / "w/.tmp-mine")
+        self.expect(0, "check", "t.toml", "model.load=w/.tmp-mine")
 
     def test_faults_are_all_listed(self):
         self.train("r", *GRID, "checkpoint.every=5")

@@ -90,8 +90,8 @@ class Case(unittest.TestCase):
         (self.folder / name).write_text(text)
         return name
 
-    def plait(self, *words, env=None):
-        done = subprocess.run([PLAIT, *map(str, words)], cwd=self.folder, env={**self.environment(), **(env or {})},
+    def plait(self, *words, env=None, cwd=None):
+        done = subprocess.run([PLAIT, *map(str, words)], cwd=cwd or self.folder, env={**self.environment(), **(env or {})},
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
         outcome = Outcome(done)
         # Whatever happens: no crash, no trace of the inside.
@@ -100,8 +100,8 @@ class Case(unittest.TestCase):
             self.assertNotIn(word, outcome.err)
         return outcome
 
-    def expect(self, code, *words, env=None):
-        outcome = self.plait(*words, env=env)
+    def expect(self, code, *words, env=None, cwd=None):
+        outcome = self.plait(*words, env=env, cwd=cwd)
         self.assertEqual(outcome.code, code, f"plait {' '.join(map(str, words))}\n{outcome.out}\n{outcome.err}")
         return outcome
 

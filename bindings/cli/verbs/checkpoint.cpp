@@ -73,7 +73,8 @@ std::string note_of(const Json& c) {
   const std::string fault = c.at("fault").is_null() ? "" : plain(c.at("fault").get<std::string>());
   if (state == "damaged") text += (text.empty() ? "damaged: " : ", damaged: ") + fault;
   if (state == "newer_format") text += (text.empty() ? "" : ", ") + fault;
-  if (state == "not_committed") text = "not committed: an interrupted save, or one in progress";
+  if (state == "not_committed")
+    text = "not committed: an interrupted save, or one in progress; it lacks " + fault;
   return text;
 }
 

@@ -43,6 +43,10 @@ class Verify {
       throw CliError(kEnvironment,
                      strf("[checkpoint] %d of %s cannot be read", unreadable_, all_of.c_str()));
     if (newer_) std::rethrow_exception(newer_);
+    if (unfinished_ == all.size())
+      throw CliError(kUsage,
+                     "[checkpoint] there is nothing to verify: no save was finished; name a "
+                     "checkpoint, a run directory, or a folder of runs");
     return kOk;
   }
 
@@ -52,7 +56,10 @@ class Verify {
     if (c.at("state") == "not_committed") {
       // No checkpoint: nothing ever reads it, and the next save removes it.
       context_.terminal.note("[checkpoint] " + path +
-                             " is not committed: an interrupted save, or one in progress");
+                             " is not committed: an interrupted save, or one in progress; it "
+                             "lacks " +
+                             plain(c.at("fault").get<std::string>()));
+      ++unfinished_;
     } else {
       verify(path);
     }
@@ -114,6 +121,7 @@ class Verify {
   StopRequest stop_;
   Bar bar_;
   uint64_t done_ = 0, total_ = 0;  // bytes of all checkpoints
+  size_t unfinished_ = 0;
   int intact_ = 0, damaged_ = 0, unreadable_ = 0;
   std::exception_ptr newer_;  // the error of the first one of a newer format
 };

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"
+#include "engine/checkpoint/probe_weights.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/checkpoint/verify.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
@@ -98,6 +99,49 @@ TEST_CASE("a checkpoint is described without reading its tensors") {
   CHECK_FALSE(c.best);
 }
 
+TEST_CASE("an unfinished save says what it lacks; what is whole is read, whatever its name") {
+  MemoryFiles files;
+  Lines lines;
+  save(files, lines, "run/ckpt", 5);
+  const std::string whole = "run/ckpt/step-0000000005", begun = "run/ckpt/.tmp-7-ab";
+  const auto refused = [&](const std::string& folder, const std::string& missing) {
+    const std::string said =
+        "'" + folder + "' is a save that was not finished, or is under way: it lacks " + missing;
+    for (const std::string& text :
+         {error_of([&] { choose_checkpoint(files, folder); }, PLAIT_ERR_NOT_FOUND),
+          error_of([&] { open_checkpoint(files, folder, lines.log); }, PLAIT_ERR_NOT_FOUND),
+          error_of([&] { probe_weights(files, "model.load", folder); }, PLAIT_ERR_NOT_FOUND)})
+      CHECK_MESSAGE(text.find(said) != std::string::npos, text);
+    const Survey found = survey(files, folder);
+    REQUIRE(paths(found) == Names{folder});
+    CHECK(found.checkpoints[0].condition == Condition::kNotCommitted);
+  };
+  const std::string weights = files.read_all(whole + "/model.safetensors", 1 << 20);
+  files.make_folder(begun);
+  refused(begun, "weights, MANIFEST.json;");
+  files.replace(begun + "/model-00001-of-00003.safetensors", weights);
+  refused(begun, "model-00002-of-00003.safetensors, model-00003-of-00003.safetensors, MANIFEST");
+  files.remove(begun + "/model-00001-of-00003.safetensors");
+  files.replace(begun + "/model.safetensors", weights.substr(0, weights.size() - 1));
+  refused(begun, "MANIFEST.json, and " + begun +
+                     "/model.safetensors, offset 112: the tensors end at 2800 "
+                     "of the data, the file at 2799; name a ");
+  files.replace(begun + "/model.safetensors", weights);
+  files.replace(begun + "/optimizer.safetensors", weights);
+  refused(begun, "MANIFEST.json;");
+  // Runs in a folder of such a name.
+  save(files, lines, "run/.tmp-runs/ckpt", 3);
+  CHECK(choose_checkpoint(files, "run/.tmp-runs") == "run/.tmp-runs/ckpt/step-0000000003");
+  // Weights alone, and a checkpoint.
+  files.remove(begun + "/optimizer.safetensors");
+  probe_weights(files, "model.load", begun);
+  files.make_folder("run/.tmp-whole");
+  for (const std::string& name : files.list(whole))
+    files.replace("run/.tmp-whole/" + name, files.read_all(whole + "/" + name, 1 << 20));
+  CHECK(choose_checkpoint(files, "run/.tmp-whole") == "run/.tmp-whole");
+  probe_weights(files, "model.load", "run/.tmp-whole");
+}
+
 TEST_CASE("marks: latest, best, stale") {
   MemoryFiles files;
   Lines lines;
@@ -137,6 +181,7 @@ TEST_CASE("what is damaged, newer or not committed is listed with its reason") {
   CHECK(c[4].fault.find("the manifest is truncated") != std::string::npos);
   CHECK_FALSE(c[4].read);
   CHECK(c[5].condition == Condition::kNotCommitted);
+  CHECK(c[5].fault == "weights, MANIFEST.json");
   CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000005");
   files.remove_all("ckpt/step-0000000005");
   CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000004");  // never an older one instead

@@ -271,6 +271,13 @@ TEST_CASE("paths: data folder first, then beside the experiment") {
   CHECK(resolve_written(resolver, "a", below) == folder + "/data/a");
   CHECK(resolve_written(resolver, "d", below) == folder + "/data/one/d");
   CHECK(resolve_written(resolver, "f", override) == "f");
+  // Every folder has ".": that of an override is the current one, that of a file is looked up.
+  const Origin written = Origin::of_override("model.load=.");
+  for (const char* dots : {".", "./", "..", "../.."}) {
+    CHECK(resolve_written(resolver, dots, written) == dots);
+    CHECK(resolve_written(resolver, dots, own) == folder + "/data/" + dots);
+  }
+  CHECK(resolve_written(resolver, "./b", written) == folder + "/exp/./b");
   CHECK(folders_of(resolver, below) ==
         std::vector<std::string>{folder + "/data", folder + "/base", folder + "/exp"});
   Problems none;
