@@ -6,6 +6,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "kit/obstacle.hpp"
 
 namespace plait {
 
@@ -66,14 +67,7 @@ std::string join_path(std::string_view folder, std::string_view name) {
   return path += name;
 }
 
-std::string folder_of(std::string_view path) {
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  const size_t slash = path.rfind('/');
-  if (slash == std::string_view::npos) return ".";
-  path = path.substr(0, slash);
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  return path.empty() ? "/" : std::string(path);
-}
+std::string folder_of(std::string_view path) { return kit::folder_of(path); }
 
 std::string name_of(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);

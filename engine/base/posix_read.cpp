@@ -12,6 +12,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
+#include "kit/obstacle.hpp"
 
 namespace plait::posix {
 
@@ -26,40 +27,12 @@ void fail_path(const char* what, const std::string& path, int number) {
   fail_io(text, number);
 }
 
-namespace {
-
-// A broken link exists, too.
-bool status_of(const std::string& path, struct stat& s) {
-  return ::stat(path.c_str(), &s) == 0 || ::lstat(path.c_str(), &s) == 0;
-}
-
-// What is in the way of `path`, and what to do about it but for another place; "" if it is nothing
-// of the place.
-std::string obstacle(const std::string& path, int number) {
-  struct stat s {};
-  const bool there = status_of(path, s);
-  if (there && (number == EACCES || number == EPERM)) return "you may not write it; ";
-  if (there && S_ISLNK(s.st_mode)) return "it is a link to what is not there; ";
-  if (there && number == EEXIST && S_ISREG(s.st_mode)) return "it is a file, not a folder; ";
-  std::string above = path;
-  do above = folder_of(above);
-  while (!status_of(above, s) && above != folder_of(above));
-  if (number == EROFS) return "the disk is read-only; ";
-  if (!S_ISDIR(s.st_mode)) return "'" + above + "' is a file, not a folder; ";
-  if (number == EACCES || number == EPERM) return "you may not write in '" + above + "'; ";
-  if (number != ENOENT) return "";
-  return above == folder_of(path) ? "'" + above + "' takes no new files; "
-                                  : "there is no folder '" + folder_of(path) + "'; make it, or ";
-}
-
-}  // namespace
-
 void fail_making(const char* what, const std::string& path, int number) {
   if (number == ENOMEM || number == ENXIO) fail_path(what, path, number);
   const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
-  const std::string why = obstacle(path, number);
+  const std::string why = kit::obstacle(path, number);
   if (why.empty()) fail_io(text, number);
-  fail(PLAIT_ERR_IO, text + ": " + why + kAnotherPlace);
+  fail(PLAIT_ERR_IO, text + ": " + why);
 }
 
 Descriptor::Descriptor(const std::string& path, int flags, const char* what) : path_(path) {

@@ -16,8 +16,7 @@ namespace plait::posix {
 [[noreturn]] void fail_path(const char* what, const std::string& path, int number);
 
 // The same of a file or folder that is to be made, always PLAIT_ERR_IO but for ENOMEM. If something
-// about the place is in the way, the reason is that, and the text ends with kAnotherPlace.
-inline constexpr char kAnotherPlace[] = "name another place";
+// about the place is in the way, the reason is that of kit::obstacle().
 [[noreturn]] void fail_making(const char* what, const std::string& path, int number);
 
 // Owns a file descriptor and closes it. It is never 0, 1 or 2: what a program whose standard

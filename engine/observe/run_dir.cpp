@@ -14,6 +14,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/posix_read.hpp"
 #include "engine/base/text.hpp"
+#include "kit/obstacle.hpp"
 
 namespace plait::observe {
 
@@ -160,8 +161,8 @@ void make_place(FileSystem& files, const std::string& path) {
     files.make_folders(path);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_IO && e.code() != PLAIT_ERR_NOT_FOUND) throw;
-    const bool told = e.text().ends_with(posix::kAnotherPlace);
-    fail(PLAIT_ERR_IO, e.text() + (told ? "" : std::string("; ") + posix::kAnotherPlace) +
+    const bool told = e.text().ends_with(kit::kAnotherPlace);
+    fail(PLAIT_ERR_IO, e.text() + (told ? "" : std::string("; ") + kit::kAnotherPlace) +
                            " for the run's files, with --run-dir or run.out");
   }
 }

@@ -30,10 +30,19 @@ class UnmadeFolder(Case):
         for command, end in self.commands(at):
             with self.subTest(command=" ".join(command)):
                 done = self.fails(3, command, "cannot make the folder '", cause)
-                self.assertRegex(done.err, f"; name {end}\n$")
+                self.assertRegex(done.err, f"; (remove the link, or )?name {end}\n$")
 
     def test_below_a_file(self):
         self.check("file", "file, not a folder")
+
+    def test_a_link_to_what_is_not_there(self):
+        """The link and its target are named; the link itself may be the name that is given, too."""
+        (self.folder / "gone").symlink_to("nowhere/at all")
+        self.check("gone", "is a link to 'nowhere/at all', which is not there; remove the link, or ")
+        for command, part in ((["new", "gone"], "cli"), (["run", "t.toml", "--run-dir", "gone"], "files")):
+            self.fails(3, command, f"[{part}] cannot make the folder 'gone': it is a link to 'nowhere/at all', which is not there; remove the link, or name")
+        (self.folder / "round").symlink_to("round")
+        self.fails(3, ["new", "round"], "cannot make the folder 'round': it is a link that leads back to itself; remove the link, or name another place")
 
     def test_where_the_system_takes_none(self):
         self.check("/proc", "'/proc' takes no new files")

@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "kit": ("abi",),
     "bindings/cpp": ("abi",),
     "plugins/support": ("abi", "bindings/cpp", "kit"),
-    "bindings/cli": ("abi", "bindings/cpp"),
+    "bindings/cli": ("abi", "bindings/cpp", "kit"),
     "bindings/python": ("abi", "bindings/cpp"),
     "bindings/rust": ("abi", "bindings/cpp"),
 }

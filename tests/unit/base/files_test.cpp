@@ -141,6 +141,15 @@ TEST_CASE("errors name the path and the reason") {
   e = error_of([&] { at.files.make_folder(at / "big/x/y"); });
   CHECK(e.code() == PLAIT_ERR_IO);
   CHECK(contains(e.text(), ": '" + (at / "big") + "' is a file, not a folder; name another"));
+  REQUIRE(::symlink("gone", (at / "link").c_str()) == 0);
+  for (const char* path : {"link", "link/x/y"}) {
+    CAPTURE(path);
+    e = error_of([&] { at.files.make_folders(at / path); });
+    CHECK(e.code() == PLAIT_ERR_IO);
+    CHECK(contains(e.text(),
+                   "/link': it is a link to 'gone', which is not there; remove the "
+                   "link, or name another place"));
+  }
   e = error_of([&] { at.files.rename(at / "p", at / "q"); });
   CHECK(contains(e.text(), "/p'"));
   CHECK(contains(e.text(), "/q'"));
