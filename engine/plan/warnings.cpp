@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/field_texts.hpp"
@@ -78,11 +79,21 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
             " empty samples; use batch.global = " + std::to_string(samples) + " or less");
 }
 
+namespace {
+
+// By its name, which is all that is known of a plugin that was not loaded: ours are device-NAME.
+bool may_be_device(const plugin::LoadEntry& entry) {
+  const std::string name = entry.name.empty() ? name_of(entry.path) : entry.name;
+  return name.find("device") != std::string::npos;
+}
+
+}  // namespace
+
 void warn_of_other_devices(const Plan& plan, Log* log) {
   if (!log) return;
   std::vector<std::string> lost;  // by name, or by path where no name could be read
   for (const plugin::LoadEntry& entry : plan.registry->report().entries)
-    if (entry.outcome == plugin::Outcome::kRejected)
+    if (entry.outcome == plugin::Outcome::kRejected && may_be_device(entry))
       lost.push_back(entry.name.empty() ? "'" + entry.path + "'" : entry.name);
   if (lost.empty()) return;
   constexpr size_t kMost = 3;

@@ -113,18 +113,19 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   e.dataset = d.name();
   e.samples = std::llround(totals[0]);
   e.counts_nothing = true;
+  std::vector<std::string> without;  // trained models whose losses count nothing
   for (size_t m = 0; m < n_models; ++m) {
     if (!c_.plan.models[m].trained) continue;
     const double loss = loss_of(m, totals);
-    if (std::isnan(loss) && std::isfinite(totals[2 + 2 * m])) continue;  // it has no weight
+    if (std::isnan(loss) && std::isfinite(totals[2 + 2 * m])) {  // it has no weight
+      without.push_back("'" + c_.plan.models[m].name + "'");
+      continue;
+    }
     e.counts_nothing = false;
     e.loss += loss;
   }
   if (e.counts_nothing) e.loss = std::nan("");
-  if (e.counts_nothing && c_.ranks.rank() == 0)
-    c_.log.warn("[session] the evaluation of [data." + d.name() +
-                "] has no loss: the weights of all its samples are 0, or all its labels below 0; "
-                "correct the weights or the labels");
+  warn_without_loss(e, without);
   const double* state = totals.data() + 2 + 2 * n_models;
   for (const auto& m : c_.plan.metrics) {
     e.metrics.emplace_back(m.name, metric_value(c_.plan, m, state, totals[3 + 2 * m.model]));
@@ -134,6 +135,17 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   e.seconds = watch.seconds();
   last_ = e;
   return e;
+}
+
+// Models whose losses count nothing are named where others' do.
+void Evaluator::warn_without_loss(const Evaluation& e,
+                                  const std::vector<std::string>& models) const {
+  if (models.empty() || c_.ranks.rank() != 0) return;
+  const std::string of =
+      e.counts_nothing ? "" : std::string(" of model") + (models.size() > 1 ? "s " : " ");
+  c_.log.warn("[session] the evaluation of [data." + e.dataset + "] has no loss" + of +
+              (e.counts_nothing ? "" : join(models)) + ": " + counts_nothing_text(c_.plan) +
+              "; correct the weights or the labels");
 }
 
 // A loss that counts no weight, because all labels are ignored, adds nothing; NaN if none of the

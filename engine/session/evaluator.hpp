@@ -33,6 +33,7 @@ class Evaluator {
 
  private:
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
+  void warn_without_loss(const Evaluation& e, const std::vector<std::string>& models) const;
   double loss_of(size_t model, const std::vector<double>& totals) const;
   double perplexity(const Evaluation& e) const;
   void launch(const plan::EntryPoint& entry, Feeder& feeder);

@@ -82,18 +82,15 @@ void fail_out_of_range(RankContext& ranks, const std::string& own) {
           all[r] + (ranks.is_single() ? "" : " (found by rank " + std::to_string(r) + ")"));
 }
 
-namespace {
-
-// With adapter_field, samples of the base alone train nothing.
-const char* or_no_adapter(const plan::Plan& plan) {
+std::string counts_nothing_text(const plan::Plan& plan) {
+  // With adapter_field, samples of the base alone train nothing.
   const auto& models = plan.experiment.models;
   const bool by_sample =
       std::any_of(models.begin(), models.end(),
                   [](const config::ModelConfig& m) { return !m.adapter_field.empty(); });
-  return by_sample ? ", or none of its samples takes an adapter" : "";
+  return std::string("the weights of all its samples are 0, or all its labels below 0") +
+         (by_sample ? ", or none of its samples takes an adapter" : "");
 }
-
-}  // namespace
 
 // Whether the loss of the last step is 0/0: the weights of all samples of all ranks are 0.
 bool NumericsGuard::has_zero_weight() const {
@@ -162,11 +159,7 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
       "[session] step %ld is not finite (loss %s, gradient norm %s%s%s): skipped, %ld in a row",
       static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
       real_text(std::abs(r.grad_norm)).c_str(),
-      has_zero_weight()
-          ? (std::string("; the weights of its samples are all 0, or all labels below 0") +
-             or_no_adapter(c_.plan))
-                .c_str()
-          : "",
+      has_zero_weight() ? ("; " + counts_nothing_text(c_.plan)).c_str() : "",
       input.empty() ? "" : ("; " + input + ": correct " + source_of(batch_)).c_str(),
       static_cast<long>(c_.state.consecutive_skipped)));
   if (limit > 0 && c_.state.consecutive_skipped >= limit) fail(r, "", next_launched);
@@ -215,8 +208,7 @@ void NumericsGuard::fail(const StepResult& r, const std::string& saved, bool nex
   if (has_zero_weight())
     fail_collective(
         PLAIT_ERR_DATA,
-        steps + "the weights of all samples of that step are 0, or all its labels below 0" +
-            or_no_adapter(c_.plan) +
+        steps + "in that step " + counts_nothing_text(c_.plan) +
             ", so that its loss is the mean of nothing; correct the weights or the labels of " +
             source_of(batch_) + saved);
   // The inputs of the last micro-batch and the unchanged parameters are still in memory: run it

@@ -147,7 +147,8 @@ class Keys(Check):
         """A plugin that does not load takes its device with it, and the run would be slow without a word of why."""
         self.write("t.toml", TINY)
         (self.folder / "broken").mkdir()
-        (self.folder / "broken/plait-device-fast.so").write_text("no library")
+        for name in ("device-fast", "layer-fast"):  # a layer takes no device with it
+            (self.folder / f"broken/plait-{name}.so").write_text("no library")
         told = "run.device = \"auto\" takes '"
         for words, lost in (((), False), (("--plugins", "broken"), True), (("--plugins", "broken", "run.device=reference"), False)):
             for verb in ("check", "run"):

@@ -462,7 +462,7 @@ class Labels(Case):
 
     def test_no_weight_at_all(self):
         self.experiment([(i / 8, i % 3, 0) for i in range(8)], '[guard]', 'nonfinite_limit = 3')
-        said = "the weights of all samples of that step are 0"
+        said = "in that step the weights of all its samples are 0"
         self.fails(1, ["run", "t.toml"], "3 steps in a row were not finite, up to step 3", said)
         # The same at the end of a run that is over before the patience is.
         done = self.fails(1, ["run", "t.toml", "run.steps=2", "--run-dir", "short"], said, "the run is at its end, saved as")
@@ -474,7 +474,7 @@ class Labels(Case):
         self.experiment([(i / 8, -100, 1) for i in range(8)])
         done = self.fails(1, ["run", "t.toml", "run.steps=2"], "or all its labels below 0, so that its loss is the mean of nothing",
                           "correct the weights or the labels of [data.train]")
-        self.assertIn("step 1 is not finite (loss nan, gradient norm nan; the weights of its samples are all 0, or all labels below 0)", done.err)
+        self.assertIn("step 1 is not finite (loss nan, gradient norm nan; the weights of all its samples are 0, or all its labels below 0)", done.err)
 
     def test_an_evaluation_that_counts_nothing(self):
         """Its loss is none, and not 0, which would be the best of all; a warning says why."""
@@ -495,6 +495,22 @@ class Labels(Case):
         done = self.expect(0, "run", "t.toml", "run.steps=2", "--json")
         self.assertGreater(done.event("evaluate")["loss"], 0)
         self.assertNotIn("has no loss", done.err)
+
+    def test_an_evaluation_in_which_one_model_counts_nothing(self):
+        """It is named, each time: the loss of the others stays, and would hide it."""
+        self.experiment([(i / 8, i % 3, 1) for i in range(8)])
+        one, end = (self.folder / "t.toml").read_text().split("[model]\n")
+        layers, rest = end.split("[loss]\n")
+        other = '[models.b]\nlayers = [{type = "linear", out = 1}]\n[models.b.loss]\ntype = "mse"\nfrom = ["output", "input"]\n[models.b.optimizer]\ntype = "sgd"\nlearning_rate = 0.1\n'
+        self.write("t.toml", one + '[data.eval]\ntype = "csv"\npath = "e.csv"\ninput = ["x"]\ntarget = ["label"]\ntarget_type = "i32"\n[models.a]\n'
+                   + layers + "[models.a.loss]\n" + rest.replace("[optimizer]", "[models.a.optimizer]") + other)
+        self.write("e.csv", "x,label\n0.5,-100\n0.25,-1\n")
+        done = self.expect(0, "run", "t.toml", "run.steps=4", "evaluate.every=2", "--json", "--run-dir", "r")
+        self.assertGreater(done.event("evaluate")["loss"], 0)
+        told = ("[session] the evaluation of [data.eval] has no loss of model 'a': the weights of all its samples are 0, or all its labels below 0; "
+                "correct the weights or the labels")
+        self.assertEqual(done.err.count(told), 1, done.err)  # a line that was told before is left out there
+        self.assertEqual((self.folder / "r/log/rank-0.log").read_text().count(told), 2)
 
     def test_a_run_that_needs_more_memory_than_there_is(self):
         self.write("t.toml", TINY)

@@ -20,6 +20,7 @@ from support import ROOT, TIME, TINY, WEIGHT, Case, batch, shaped
 
 import plait
 from plait import tensors, toml
+from plait.session import _evaluation
 
 
 class Training(Case):
@@ -156,6 +157,22 @@ except KeyboardInterrupt:
             self.assertEqual((run.returncode, out), (0, "interrupted\n"), err)
             self.assertEqual(len(list((self.folder / "r/ckpt").glob("step-*"))), 1)
             subprocess.run(["rm", "-r", str(self.folder / "r")], check=True)
+
+    def test_an_evaluation_of_numbers_that_are_not_finite(self):
+        """The library writes them as texts; here they are numbers, and a dataset may be called like one."""
+        made = _evaluation('{"step": 3, "dataset": "nan", "samples": 2, "loss": "nan", "token_perplexity": "inf", "seconds": 0.5, '
+                           '"metrics": {"accuracy": 0.5, "margin": "-inf"}}')
+        self.assertTrue(math.isnan(made.pop("loss")))
+        self.assertEqual(made, {"step": 3, "dataset": "nan", "samples": 2, "token_perplexity": math.inf, "seconds": 0.5,
+                                "metrics": {"accuracy": 0.5, "margin": -math.inf}})
+        # Of the library: weights of 0 leave a loss of nothing.
+        (self.folder / "e.csv").write_text("x,label,weight\n" + "0.5,1,0\n" * 4)
+        csv = {"type": "csv", "path": str(self.folder / "e.csv"), "input": ["x"], "target": ["label"], "target_type": "i32", "weight": "weight"}
+        session = self.session(source={**TINY, "data": {"train": csv, "eval": csv}})
+        found = session.evaluate()
+        self.assertIsInstance(found["loss"], float)
+        self.assertTrue(math.isnan(found["loss"]))
+        self.assertEqual((found["dataset"], found["samples"]), ("eval", 4))
 
     def test_an_interrupt_ends_an_evaluation_at_once(self):
         text = f"""
