@@ -281,10 +281,16 @@ class Local(Ranks):
         self.assertRegex(group["calls"][-1]["call"], r"^all_reduce of \d+ f32 \(sum\), ")
         told = rf"\n  group data\.0: rank 0 started call {numbers[-1]} \(all_reduce of \d+ f32 \(sum\), .*\); rank 1 left no record\n"
         self.assertRegex(self.expect(0, "status", "cut").out, told)
+        recorded = {"rank": 0, "started": numbers[-1], "finished": group["finished"], "call": group["calls"][-1]["call"]}
+        found = {"group": "data.0", "backend": "gloo", "number": numbers[-1], "call": group["calls"][-1]["call"],
+                 "ranks": [recorded, {"rank": 1, "started": None, "finished": None, "call": None}]}
+        self.assertEqual(self.expect(0, "status", "cut", "--json").records[0]["collectives"], [found])
         # Of a rank that is behind, and of files that are damaged.
         group["calls"], group["finished"] = group["calls"][:-1], None
         (records / "rank-1.calls.json").write_text(json.dumps({**record, "rank": 1}))
         self.assertRegex(self.expect(0, "status", "cut").out, rf"started call {numbers[-1]} \(.*\), rank 1 only call {numbers[-1] - 1}\n")
+        found["ranks"][1] = {"rank": 1, "started": numbers[-2], "finished": None, "call": group["calls"][-1]["call"]}
+        self.assertEqual(self.expect(0, "status", "cut", "--json").records[0]["collectives"], [found])
         for damaged in ("", "[]", "{}", '{"rank": 1, "groups": [1]}', '{"rank": "x", "groups": []}', "[" * 100000):
             (records / "rank-1.calls.json").write_text(damaged)
             self.assertRegex(self.expect(0, "status", "cut").out, told)

@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 #include <system_error>
-#include <tuple>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/runs/line_reader.hpp"
@@ -22,13 +21,9 @@ namespace fs = std::filesystem;
 constexpr char kEnd[] = ".calls.json";
 
 struct Group {
-  std::set<int> members;
-  struct Last {
-    uint64_t started = 0;
-    std::optional<uint64_t> finished;
-    std::string call;  // the newest
-  };
-  std::map<int, Last> of;  // by rank, of those that left a record
+  std::string backend;
+  std::set<int> ranks;                      // the members
+  std::map<int, ApartGroup::Member> known;  // of those that left a record
 };
 
 bool not_too_deep(int depth, Json::parse_event_t, Json&) { return depth < 20; }
@@ -46,15 +41,14 @@ int rank_of(const Json& value) {
 }
 
 struct GroupRecord {
-  std::string name;
-  std::set<int> members;
-  Group::Last last;
+  std::string name, backend;
+  std::set<int> ranks;
+  ApartGroup::Member last;
 };
 
-GroupRecord group_record(const Json& g) {
-  GroupRecord one;
-  one.name = g.at("group").get<std::string>();
-  for (const Json& member : g.at("ranks")) one.members.insert(rank_of(member));
+GroupRecord group_record(const Json& g, int rank) {
+  GroupRecord one{g.at("group").get<std::string>(), g.value("backend", ""), {}, {rank, true}};
+  for (const Json& member : g.at("ranks")) one.ranks.insert(rank_of(member));
   if (const Json& finished = g.at("finished"); !finished.is_null())
     one.last.finished = count_of(finished);
   if (const Json& calls = g.at("calls"); !calls.empty()) {
@@ -66,10 +60,10 @@ GroupRecord group_record(const Json& g) {
 
 // What rank `name` left; nothing of it unless all of it is whole.
 std::vector<GroupRecord> groups_of(const Json& record, const std::string& name) {
-  if (name != strf("rank-%d", rank_of(record.at("rank"))) + kEnd)
-    throw Damaged();  // the record of another rank
+  const int rank = rank_of(record.at("rank"));
+  if (name != strf("rank-%d", rank) + kEnd) throw Damaged();  // the record of another rank
   std::vector<GroupRecord> all;
-  for (const Json& g : record.at("groups")) all.push_back(group_record(g));
+  for (const Json& g : record.at("groups")) all.push_back(group_record(g, rank));
   return all;
 }
 
@@ -84,8 +78,9 @@ std::map<std::string, Group> read_groups(const std::string& run) {
       const Json record = Json::parse(read_small_file(it->path().string()), not_too_deep, true);
       for (GroupRecord& one : groups_of(record, name)) {
         Group& group = groups[one.name];
-        group.members.merge(one.members);
-        group.of[rank_of(record.at("rank"))] = std::move(one.last);
+        group.backend = one.backend;
+        group.ranks.merge(one.ranks);
+        group.known[one.last.rank] = std::move(one.last);
       }
     } catch (const Json::exception&) {  // as if the rank had left none
     } catch (const Damaged&) {
@@ -104,52 +99,75 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-// How far apart the members are, and the sentence; "" where all have ended the same call.
-std::tuple<uint64_t, std::string> sentence(const std::string& name, const Group& group) {
-  Group::Last newest;
-  for (const auto& [rank, last] : group.of)
-    if (last.started >= newest.started) newest = last;
-  if (newest.started == 0) return {0, ""};
-  uint64_t least = newest.started;
-  bool all_finished = true;
+// Its members side by side; `newest` is 0 where all have ended the same call.
+ApartGroup compared(const std::string& name, const Group& group) {
+  ApartGroup all{name, group.backend, 0, "", {}, 0};
+  bool silent = false, all_finished = true;
+  for (const int rank : group.ranks) {
+    const auto found = group.known.find(rank);
+    silent = silent || found == group.known.end();
+    all.members.push_back(found == group.known.end() ? ApartGroup::Member{rank} : found->second);
+    if (!all.members.back().recorded || all.members.back().started < all.newest) continue;
+    all.newest = all.members.back().started;
+    all.call = all.members.back().call;
+  }
+  uint64_t least = all.newest;
+  for (const ApartGroup::Member& m : all.members) {
+    if (!m.recorded) continue;
+    all_finished = all_finished && m.finished.value_or(0) >= m.started;
+    least = std::min(least, m.started);
+  }
+  if (least == all.newest && (all_finished || !silent)) all.newest = 0;
+  all.apart = all.newest - std::min(least, all.newest) + (silent ? 1 : 0);
+  return all;
+}
+
+}  // namespace
+
+std::vector<ApartGroup> last_calls(const std::string& run) {
+  constexpr size_t kMost = 4;
+  std::vector<ApartGroup> all;
+  for (const auto& [name, group] : read_groups(run))
+    if (ApartGroup one = compared(name, group); one.newest > 0) all.push_back(std::move(one));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const ApartGroup& a, const ApartGroup& b) { return a.apart > b.apart; });
+  if (all.size() > kMost) all.resize(kMost);
+  return all;
+}
+
+std::string text_of(const ApartGroup& group) {
   std::vector<int> there, silent;
   std::map<uint64_t, std::vector<int>> behind;
-  for (const int rank : group.members) {
-    const auto found = group.of.find(rank);
-    if (found == group.of.end()) {
-      silent.push_back(rank);
-      continue;
-    }
-    const Group::Last& last = found->second;
-    all_finished = all_finished && last.finished.value_or(0) >= last.started;
-    least = std::min(least, last.started);
-    (last.started == newest.started ? there : behind[last.started]).push_back(rank);
-  }
-  if (behind.empty() && (all_finished || silent.empty())) return {0, ""};
-  std::string text = "group " + name + ": " + ranks_text(there) +
-                     strf(" started call %llu", static_cast<unsigned long long>(newest.started)) +
-                     " (" + newest.call + ")";
+  for (const ApartGroup::Member& m : group.members)
+    (!m.recorded                 ? silent
+     : m.started == group.newest ? there
+                                 : behind[m.started])
+        .push_back(m.rank);
+  std::string text = "group " + group.name + ": " + ranks_text(there) +
+                     strf(" started call %llu", static_cast<unsigned long long>(group.newest)) +
+                     " (" + group.call + ")";
   for (const auto& [number, ranks] : behind)
     text +=
         ", " + ranks_text(ranks) +
         (number == 0 ? " none" : strf(" only call %llu", static_cast<unsigned long long>(number)));
   if (!silent.empty()) text += "; " + ranks_text(silent) + " left no record";
-  return {newest.started - least + (silent.empty() ? 0 : 1), text};
+  return plain(text);
 }
 
-}  // namespace
-
-std::vector<std::string> last_calls(const std::string& run) {
-  constexpr size_t kMost = 4;
-  std::vector<std::tuple<uint64_t, std::string>> all;
-  for (const auto& [name, group] : read_groups(run))
-    if (auto one = sentence(name, group); !std::get<1>(one).empty()) all.push_back(std::move(one));
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return std::get<0>(a) > std::get<0>(b); });
-  if (all.size() > kMost) all.resize(kMost);
-  std::vector<std::string> texts;
-  for (auto& [apart, text] : all) texts.push_back(plain(text));
-  return texts;
+Json record_of(const ApartGroup& group) {
+  Json ranks = Json::array();
+  for (const ApartGroup::Member& m : group.members) {
+    Json& one = ranks.emplace_back(
+        Json{{"rank", m.rank}, {"started", nullptr}, {"finished", nullptr}, {"call", nullptr}});
+    if (m.recorded) one["started"] = m.started;
+    if (m.finished) one["finished"] = *m.finished;
+    if (m.started > 0) one["call"] = m.call;
+  }
+  return {{"group", group.name},
+          {"backend", group.backend},
+          {"number", group.newest},
+          {"call", group.call},
+          {"ranks", ranks}};
 }
 
 }  // namespace plait::cli

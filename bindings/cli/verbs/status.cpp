@@ -32,7 +32,7 @@ std::string values_text(const RunRecord& run, bool of_evaluation) {
   return text;
 }
 
-void show(Terminal& t, const RunRecord& run, const std::vector<std::string>& calls, double now) {
+void show(Terminal& t, const RunRecord& run, const std::vector<ApartGroup>& calls, double now) {
   const bool runs = run.state == "running";
   std::string head = t.bold(run.path) + ": " + t.bold(run.state);
   if (run.started > 0)
@@ -64,7 +64,7 @@ void show(Terminal& t, const RunRecord& run, const std::vector<std::string>& cal
   if (const std::string text = values_text(run, true); !text.empty())
     t.paragraph(strf("  at step %lld: ", static_cast<long long>(run.evaluated_at)) + text);
   if (!run.message.empty()) t.paragraph("  " + plain(run.message));
-  for (const std::string& text : calls) t.paragraph("  " + text);
+  for (const ApartGroup& group : calls) t.paragraph("  " + text_of(group));
   if (run.restarts > 0)
     t.paragraph("  restarted " + counted(run.restarts, "time") +
                 ", the newest time after: " + plain(run.restarted_for));
@@ -80,8 +80,9 @@ int status(Context& context, const std::string& given) {
   Json record = {{"schema", 1}};
   record.update(record_of(run));
   // A resumed run removes them as it begins.
-  const std::vector<std::string> calls = last_calls(run.path);
-  record["collectives"] = calls;
+  const std::vector<ApartGroup> calls = last_calls(run.path);
+  record["collectives"] = Json::array();
+  for (const ApartGroup& group : calls) record["collectives"].push_back(record_of(group));
   context.terminal.record(record);
   if (context.terminal.human())
     show(context.terminal, run, calls, static_cast<double>(time(nullptr)));
