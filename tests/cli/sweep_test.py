@@ -94,6 +94,15 @@ class Sweep(Case):
             self.fails(2, ["sweep", "t.toml", *words], "holds another sweep")
         self.fails(2, ["sweep", "t.toml", "run.steps=5,10", "--halving"], "trials of one length")
 
+    def test_halving_by_a_metric_that_is_nan(self):
+        """An evaluation of ignored labels alone: the value is there, and ranks nothing."""
+        self.write("e.csv", ",".join([*(f"x{i}" for i in range(8)), "label"]) + "\n" + ("0.5," * 8 + "-100\n") * 4)
+        csv = {"type": "csv", "path": "e.csv", "input": [f"x{i}" for i in range(8)], "target": ["label"], "target_type": "i32"}
+        text = ", ".join(f"{key} = {json.dumps(value)}" for key, value in csv.items())
+        done = self.expect(0, "sweep", "t.toml", "optimizer.learning_rate=0.0,0.02", "--halving", "evaluate.every=20", "data.eval={" + text + "}")
+        self.assertIn("at step 20 'eval/loss' is nan in trials 0000, 0001, whose logs say why: mean_loss decides, lowest first\n", done.err)
+        self.assertNotIn("yet", done.err)
+
     def test_halving_by_what_is_better(self):
         """Without an evaluation at the ends of rounds, less training loss is better, whatever --maximize says."""
         words = ("optimizer.learning_rate=0.0,0.02", "run.log_every=10", "--halving", "--metric", "eval/accuracy", "--maximize")

@@ -24,8 +24,9 @@
 #include "bindings/cli/sweep/lock.hpp"
 #include "bindings/cli/sweep/outcome.hpp"
 #include "bindings/cli/sweep/pool.hpp"
+#include "bindings/cli/sweep/table.hpp"
+#include "bindings/cli/sweep/trial.hpp"
 #include "bindings/cli/sweep/trials.hpp"
-#include "bindings/cli/terminal/table.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
@@ -39,47 +40,6 @@ struct SweepArguments {
   uint64_t random = 0, seed = 1;
   bool halving = false, maximize = false, minimize = false;
 };
-
-// What a run of the sweep is called that --halving has not continued.
-constexpr char kDropped[] = "dropped";
-
-struct Trial {
-  std::vector<std::string> overrides;  // of the axes
-  std::string path;                    // of its run directory
-  RunRecord run;
-  double value = std::nan("");  // of the metric
-  double loss = std::nan("");   // the mean training loss since the line before
-  int code = 0;                 // of its newest process
-  bool stopped = false;         // which was asked to end, by the sweep
-  bool dropped = false;         // by --halving
-  std::string log = {};         // what its processes have printed
-  // It ended for a reason of its own; one that was halted or not begun has not failed.
-  bool failed() const {
-    const std::string& s = run.state;
-    return s == "failed" || s == "lost" || (code != kOk && code != kInterrupted && !stopped);
-  }
-  std::string state() const;
-  std::string reason() const;
-};
-
-// What became of it, for a user of the sweep.
-std::string Trial::state() const {
-  if (failed()) return "failed";
-  if (dropped) return kDropped;
-  if (run.state != "unknown") return run.state;
-  return stopped || code == kInterrupted ? "interrupted" : "not started";
-}
-
-// Why it failed: "", if it has not.
-std::string Trial::reason() const {
-  if (!failed()) return "";
-  if (code > 128) return strf("killed by signal %d", code - 128);
-  const std::string said = last_error(log);
-  if (!said.empty()) return said;
-  if (!run.message.empty()) return plain(run.message);
-  return run.state == "lost" ? "its process has ended without recording why"
-                             : strf("exit code %d", code);
-}
 
 class Sweep {
  public:
@@ -104,15 +64,11 @@ class Sweep {
   int run_halving();
   void ended(size_t index, const PoolEnd& end);
   void read(Trial& trial) const;
+  std::string why_unranked(const std::vector<size_t>& trials, int64_t step) const;
   std::vector<size_t> better_half(std::vector<size_t> trials, int64_t step) const;
   void mark_dropped();
   std::vector<size_t> ranking() const;
   int finish(int signal);
-  std::string words_of_trial(const Trial& trial, bool short_names) const;
-  Table table_of(const std::vector<size_t>& order, bool wide) const;
-  void show_table(const std::vector<size_t>& order) const;
-  // The command that compares the best trials.
-  void tell_comparison(const std::vector<size_t>& order) const;
 
   Context& context_;
   Terminal& t_;
@@ -353,11 +309,13 @@ void Sweep::ended(size_t index, const PoolEnd& end) {
              {"run", record_of(trial.run)}});
   std::string what = strf(": step %lld", static_cast<long long>(trial.run.step));
   if (!std::isnan(trial.value)) what += ", " + metric_ + " " + value_text(metric_, trial.value);
-  const std::string number = strf("%04zu ", index), words = words_of_trial(trial, false);
+  const std::string number = strf("%04zu ", index),
+                    words = words_of_trial(space_.axes, trial, false);
   const bool fits = t_.columns() <= 0 || widest_line(number + words + what) <= t_.columns();
   if (trial.failed())
     what += strf(", failed with code %d: ", trial.code) + trial.reason() + "; see " + trial.log;
-  if (!t_.quiet) t_.paragraph(number + (fits ? words : words_of_trial(trial, true)) + what);
+  if (!t_.quiet)
+    t_.paragraph(number + (fits ? words : words_of_trial(space_.axes, trial, true)) + what);
 }
 
 // To step `until`, or to the end where that is 0. Returns the signal that ended it, or 0.
@@ -380,18 +338,41 @@ int Sweep::run_round(const std::vector<size_t>& trials, int64_t until) {
                   [&](const PoolEnd& end) { ended(of_job[end.job], end); });
 }
 
+// Why the metric cannot rank these trials at a step; "": it can.
+std::string Sweep::why_unranked(const std::vector<size_t>& trials, int64_t step) const {
+  std::vector<std::string> nan;
+  bool all_have_it = true;
+  for (const size_t i : trials) {
+    const Trial& trial = trials_[i];
+    if (!std::isnan(trial.value)) continue;
+    if (trial.knows(metric_))
+      nan.push_back(strf("%04zu", i));
+    else
+      all_have_it = false;
+  }
+  const std::string at = strf("at step %lld ", static_cast<long long>(step)),
+                    instead = ": mean_loss decides, lowest first";
+  if (!all_have_it)
+    return at + "the trials have no '" + metric_ + "' yet" + instead +
+           (metric_.starts_with("eval/")
+                ? strf("; evaluate.every=%lld evaluates them there", static_cast<long long>(step))
+                : "");
+  if (nan.empty()) return "";
+  constexpr size_t kMost = 4;
+  const size_t more = nan.size() - std::min(nan.size(), kMost);
+  nan.resize(nan.size() - more);
+  return at + "'" + metric_ + "' is nan in " + (nan.size() + more > 1 ? "trials " : "trial ") +
+         joined(nan, ", ") + (more > 0 ? strf(" and %zu more", more) : "") +
+         ", whose logs say why" + instead;
+}
+
 // By the metric if all that have not failed have it at their newest step, which is `step`, else by
 // the training loss, which all have.
 std::vector<size_t> Sweep::better_half(std::vector<size_t> trials, int64_t step) const {
   std::erase_if(trials, [&](size_t i) { return trials_[i].failed(); });
-  const bool by_metric = std::none_of(trials.begin(), trials.end(),
-                                      [&](size_t i) { return std::isnan(trials_[i].value); });
-  if (!by_metric && !trials.empty())
-    t_.notice(strf("at step %lld the trials have no '", static_cast<long long>(step)) + metric_ +
-              "' yet: mean_loss decides, lowest first" +
-              (metric_.starts_with("eval/") ? strf("; evaluate.every=%lld evaluates them there",
-                                                   static_cast<long long>(step))
-                                            : ""));
+  const std::string unranked = why_unranked(trials, step);
+  const bool by_metric = unranked.empty();
+  if (!by_metric) t_.notice(unranked);
   const auto key = [&](size_t i) {
     const double v =
         by_metric ? (maximize_ ? -trials_[i].value : trials_[i].value) : trials_[i].loss;
@@ -454,91 +435,6 @@ std::vector<size_t> Sweep::ranking() const {
   return order;
 }
 
-// As many of the best as a line of the terminal has room for; a command is never broken.
-void Sweep::tell_comparison(const std::vector<size_t>& order) const {
-  constexpr int kMost = 4;  // whose curves one still tells apart
-  const int room = t_.columns();
-  std::string command = "  plait compare";
-  int n = 0;
-  for (const size_t i : order) {
-    if (n == kMost) break;
-    if (trials_[i].failed() || trials_[i].run.step == 0) continue;
-    const std::string longer = command + " " + path_word(trials_[i].path);
-    if (n >= 2 && room > 0 && widest_line(longer) > room) break;
-    command = longer;
-    ++n;
-  }
-  if (n < 2) return;
-  t_.line("compare the best:");
-  t_.line(command);
-}
-
-// The end of each key that no other has, from a dot on.
-std::vector<std::string> short_keys(const std::vector<SweepAxis>& axes) {
-  std::vector<std::string> all;
-  for (const SweepAxis& axis : axes) {
-    size_t at = axis.key.rfind('.');
-    const auto shared = [&](const SweepAxis& other) {
-      return &other != &axis && ("." + other.key).ends_with(axis.key.substr(at));
-    };
-    while (at != std::string::npos && std::any_of(axes.begin(), axes.end(), shared))
-      at = at == 0 ? std::string::npos : axis.key.rfind('.', at - 1);
-    all.push_back(at == std::string::npos ? axis.key : axis.key.substr(at + 1));
-  }
-  return all;
-}
-
-std::string Sweep::words_of_trial(const Trial& trial, bool short_names) const {
-  if (!short_names) return joined(trial.overrides, " ");
-  const std::vector<std::string> keys = short_keys(space_.axes);
-  std::string all;
-  for (size_t k = 0; k < trial.overrides.size(); ++k) {
-    const std::string& word = trial.overrides[k];
-    all += (k ? " " : "") + keys[k] + word.substr(word.find('='));
-  }
-  return all;
-}
-
-// wide: with whole keys, and the reasons of failures in a column.
-Table Sweep::table_of(const std::vector<size_t>& order, bool wide) const {
-  const bool has_loss = metric_ != "mean_loss";
-  const bool reasons =
-      wide && std::any_of(trials_.begin(), trials_.end(), std::mem_fn(&Trial::failed));
-  Table table("l" + std::string(space_.axes.size(), 'l') + (has_loss ? "rrrl" : "rrl") +
-              (reasons ? "l" : ""));
-  std::vector<std::string> head{"trial"};
-  const std::vector<std::string> keys = short_keys(space_.axes);
-  for (size_t k = 0; k < keys.size(); ++k) head.push_back(wide ? space_.axes[k].key : keys[k]);
-  head.push_back(metric_);
-  if (has_loss) head.emplace_back("mean_loss");
-  head.insert(head.end(), {"step", "state"});
-  if (reasons) head.emplace_back("reason");
-  table.row(head);
-  const auto text = [](const std::string& name, double value) {
-    return std::isnan(value) ? "" : value_text(name, value);
-  };
-  for (const size_t i : order) {
-    const Trial& trial = trials_[i];
-    std::vector<std::string> row{strf("%04zu", i)};
-    for (const std::string& word : trial.overrides) row.push_back(word.substr(word.find('=') + 1));
-    row.push_back(text(metric_, trial.value));
-    if (has_loss) row.push_back(text("mean_loss", trial.loss));
-    row.insert(row.end(), {strf("%lld", static_cast<long long>(trial.run.step)), trial.state()});
-    if (reasons) row.push_back(trial.reason());
-    table.row(row);
-  }
-  return table;
-}
-
-// What does not fit the terminal has shorter keys, and the reasons below it.
-void Sweep::show_table(const std::vector<size_t>& order) const {
-  const std::string wide = table_of(order, true).text();
-  if (t_.columns() <= 0 || widest_line(wide) <= t_.columns()) return t_.raw(wide);
-  t_.raw(table_of(order, false).fitted("", t_.columns(), t_.utf8()));
-  for (const size_t i : order)
-    if (trials_[i].failed()) t_.paragraph(strf("%04zu failed: ", i) + trials_[i].reason());
-}
-
 int Sweep::finish(int signal) {
   for (Trial& trial : trials_) read(trial);
   const std::vector<size_t> order = ranking();
@@ -558,9 +454,9 @@ int Sweep::finish(int signal) {
   }
   t_.record(done);
   if (t_.human()) {
-    show_table(order);
+    show_trials(t_, {space_.axes, trials_, metric_}, order);
     t_.line("runs are in " + folder_);
-    tell_comparison(order);
+    tell_comparison(t_, trials_, order);
   }
   if (signal == 0) return failed ? kFailed : kOk;
   t_.notice("stopped on request; the same command continues: " + context_.command);
