@@ -202,7 +202,7 @@ class Runs(Case):
         command = [PLAIT, "run", "t.toml", "run.steps=100000000", "run.log_every=100", "checkpoint.every=1000", "--run-dir", "r", "-q"]
         run = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            end = time.monotonic() + 30
+            end = time.monotonic() + TIME
             while not any((self.folder / "r/ckpt").glob("step-*")) and time.monotonic() < end:
                 time.sleep(0.05)
             out = self.expect(0, "status", "r").out
@@ -218,6 +218,19 @@ class Runs(Case):
         words = resume.removeprefix("  to resume: plait ").split()
         step = self.expect(0, "status", "r", "--json").records[0]["step"]
         self.expect(0, *words, f"run.steps={step + 10}", "-q")
+
+    def test_status_of_a_run_that_was_killed_behind_a_save(self):
+        """status.json is written when the checkpoint is there: until then it names an older one, which may be gone, or none."""
+        self.run_of("r", "checkpoint.every=10", "checkpoint.keep=2")
+        path = self.folder / "r/status.json"
+        status = json.loads(path.read_text())
+        newest = "r/ckpt/step-0000000040"
+        for known in ("", "r/ckpt/step-0000000010", "r/ckpt/step-0000000030", newest):
+            path.write_text(json.dumps({**status, "state": "running", "checkpoint": known}))
+            out = self.expect(0, "status", "r").out
+            self.assertIn(f"  checkpoint {newest}\n", out)
+            self.assertEqual(out.splitlines()[-1], "  to resume: plait run r --run-dir r --resume must")
+            self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["checkpoint"], newest)
 
     def test_compare(self):
         self.run_of("a")

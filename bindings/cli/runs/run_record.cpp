@@ -127,6 +127,19 @@ bool is_gone(const RunRecord& run) {
   return ended || (lock >= 0 && !held && run.host == host);
 }
 
+// The newest commit in ckpt/ of a run, "" if it has none. A manifest is the last file of a save.
+std::string newest_checkpoint(const std::string& run) {
+  std::tuple<fs::file_time_type, std::string> newest{fs::file_time_type::min(), ""};
+  std::error_code error, ignored;
+  for (fs::directory_iterator at(run + "/ckpt", error), end; !error && at != end;
+       at.increment(error)) {
+    if (!at->path().filename().string().starts_with("step-")) continue;
+    const auto time = fs::last_write_time(at->path() / "MANIFEST.json", ignored);
+    if (!ignored) newest = std::max(newest, {time, at->path().string()});
+  }
+  return std::get<1>(newest);
+}
+
 std::vector<std::string> lines_of(const std::string& path) {
   std::istringstream text(read_small_file(path));
   std::vector<std::string> lines;
@@ -237,7 +250,12 @@ RunRecord read_run(const std::string& path) {
   if (!restarts.empty())
     if (const Json newest = Json::parse(restarts.back(), nullptr, false); newest.is_object())
       get(newest, "reason", run.restarted_for);
-  if (run.state == "running" && is_gone(run)) run.state = "lost";
+  if (run.state == "running" && is_gone(run)) {
+    run.state = "lost";
+    // status.json is written behind a save: what was killed in between names an older one, or none.
+    if (std::string newest = newest_checkpoint(path); !newest.empty())
+      run.checkpoint = std::move(newest);
+  }
   return run;
 }
 
