@@ -222,6 +222,7 @@ void Executor::settle() noexcept {
         call_plugin_noexcept(device_->host(), {"", "graph_close", "device", device.name},
                              [&] { device.graph_close(step.graph); });
   units_.clear();
+  if (queue_) queue_->forget_names();
 }
 
 void Executor::wait_until_idle() noexcept {

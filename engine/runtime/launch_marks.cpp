@@ -39,6 +39,11 @@ void LaunchMarks::all_ended() {
   unmarked_.name = nullptr;
 }
 
+void LaunchMarks::forget_names() {
+  all_ended();
+  last_ = nullptr;
+}
+
 std::string LaunchMarks::unfinished() const {
   for (size_t i = 0; i < size_; ++i)
     if (!at(i).event->passed()) return text(at(i));
@@ -51,9 +56,10 @@ std::string LaunchMarks::awaited() const {
 }
 
 std::string LaunchMarks::behind_last() const {
-  if (!last_) return "the copies before its first launch";
-  return strf("what follows %s (launch %lu of this session)", last_->c_str(),
-              static_cast<unsigned long>(launches_));
+  const auto n = static_cast<unsigned long>(launches_);
+  if (n == 0) return "the copies before its first launch";
+  if (!last_) return strf("what follows launch %lu of this session", n);
+  return strf("what follows %s (launch %lu of this session)", last_->c_str(), n);
 }
 
 std::string LaunchMarks::text(const Mark& mark) {

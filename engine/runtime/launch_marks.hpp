@@ -26,6 +26,8 @@ class LaunchMarks {
   void end();
   // All work of the queue has ended.
   void all_ended();
+  // The names of launches go; events that are asked later name none.
+  void forget_names();
   // The first launch that has not ended, or what follows the last one:
   // "program update (launch 3 of this session)".
   std::string unfinished() const;

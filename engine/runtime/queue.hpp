@@ -31,12 +31,16 @@ class Queue {
   // given up (Device::give_up()): this wait and all that follow are PLAIT_ERR_DEVICE.
   void set_timeout(double seconds) { timeout_ = seconds; }
   double timeout() const { return timeout_; }
-  // Around each launch; its name is borrowed, for the message when the device hangs in it.
+  // Around each launch; its name is borrowed until forget_names(), for the message when the device
+  // hangs in it.
   void begin_launch(const std::string& name) {
     if (marks_) marks_->begin(name);
   }
   void end_launch() {
     if (marks_) marks_->end();
+  }
+  void forget_names() {
+    if (marks_) marks_->forget_names();
   }
 
   const Device& device() const { return *device_; }
