@@ -93,8 +93,16 @@ Surveyed look_at_unfinished(FileSystem& files, const std::string& folder, const 
   c.name = name;
   c.path = join_path(folder, name);
   add_sizes(files, c);
-  std::string missing = missing_in_save(files, c.path);
-  mark(c, Condition::kNotCommitted, missing.empty() ? kManifestName : std::move(missing));
+  std::string missing;
+  try {
+    missing = missing_in_save(files, c.path);
+  } catch (const Error& e) {  // what cannot be read of a leftover hides no checkpoint beside it
+    if (e.code() != PLAIT_ERR_IO) throw;
+    missing = std::string(kManifestName) + ", and " + without_part(e.text());
+  }
+  if (missing.empty())
+    missing = files.exists(join_path(c.path, kManifestName)) ? "its final name" : kManifestName;
+  mark(c, Condition::kNotCommitted, std::move(missing));
   return c;
 }
 

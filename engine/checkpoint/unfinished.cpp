@@ -1,7 +1,9 @@
 #include "engine/checkpoint/unfinished.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/base/error.hpp"
@@ -19,24 +21,36 @@ bool has(const Names& names, const std::string& name) {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
-// Files of the parameters that other ranks should have written: each rank's name says how many
-// there are.
+std::string shard_name(uint32_t number, uint32_t of) {
+  return strf("model-%05u-of-%05u.safetensors", number, of);
+}
+
+// How many files the name of one says that there are; none of another name.
+std::optional<uint32_t> shards_of(const std::string& name) {
+  constexpr size_t kNumber = sizeof "model-" - 1, kOf = sizeof "model-00001-of-" - 1, kDigits = 5;
+  if (name.size() < kOf + kDigits) return std::nullopt;
+  uint32_t number = 0, of = 0;
+  std::from_chars(name.data() + kNumber, name.data() + kNumber + kDigits, number);
+  std::from_chars(name.data() + kOf, name.data() + kOf + kDigits, of);
+  if (number < 1 || number > of || name != shard_name(number, of)) return std::nullopt;
+  return of;
+}
+
+// Files of the parameters that other ranks should have written.
 Names missing_shards(const Names& names) {
+  std::optional<uint32_t> of;
+  for (size_t i = 0; i < names.size() && !of; ++i) of = shards_of(names[i]);
   Names missing;
-  for (const std::string& name : names) {
-    unsigned number = 0, of = 0;
-    if (std::sscanf(name.c_str(), "model-%5u-of-%5u.safetensors", &number, &of) != 2) continue;
-    for (unsigned i = 1; i <= of; ++i)
-      if (std::string shard = strf("model-%05u-of-%05u.safetensors", i, of); !has(names, shard))
-        missing.push_back(std::move(shard));
-    break;
-  }
+  for (uint32_t i = 1; i <= of.value_or(0); ++i)
+    if (std::string shard = shard_name(i, *of); !has(names, shard))
+      missing.push_back(std::move(shard));
   return missing;
 }
 
 // Besides weights: states of the optimizer, and what each rank says of its files.
 bool is_part_of_checkpoint(const std::string& name) {
-  return starts_with(name, "optimizer") || starts_with(name, "share") || name == kExperimentName;
+  return name == "optimizer.safetensors" || starts_with(name, "optimizer-") ||
+         name == "share.json" || starts_with(name, "share-") || name == kExperimentName;
 }
 
 // "" if files of weights can be opened: each is then as long as its header says.
@@ -45,7 +59,7 @@ std::string fault_of_weights(FileSystem& files, const std::string& file) {
     Weights(files, file);
     return "";
   } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_DATA && e.code() != PLAIT_ERR_NOT_FOUND) throw;
+    if (e.code() == PLAIT_ERR_MEMORY) throw;
     const std::string fault = without_part(e.text());
     return fault.substr(0, fault.find("; "));  // what to do about a download is no advice here
   }

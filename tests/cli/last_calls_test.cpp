@@ -29,7 +29,12 @@ struct Run {
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder / ("log/" + name)) << text;
   }
-  Texts calls() const { return plait::cli::last_calls(folder.path()); }
+  Texts calls() const {
+    Texts all;
+    for (const plait::cli::ApartGroup& group : plait::cli::last_calls(folder.path()))
+      all.push_back(plait::cli::text_of(group));
+    return all;
+  }
 };
 
 const std::string kBehind = "group data.0: rank 0 started call 9 (all_reduce), rank 1 only call 5";
@@ -37,6 +42,17 @@ const std::string kSilent =
     "group data.0: rank 0 started call 9 (all_reduce); rank 1 left no record";
 
 }  // namespace
+
+TEST_CASE("a group is told as an object, too: what is not known of a member is null") {
+  const Run run;
+  run.write("rank-0.calls.json", record("0", group("data.0", "9")));
+  const auto groups = plait::cli::last_calls(run.folder.path());
+  REQUIRE(groups.size() == 1);
+  CHECK(plait::cli::record_of(groups[0]).dump() ==
+        R"({"group":"data.0","backend":"gloo","number":9,"call":"all_reduce","ranks":[)"
+        R"({"rank":0,"started":9,"finished":3,"call":"all_reduce"},)"
+        R"({"rank":1,"started":null,"finished":null,"call":null}]})");
+}
 
 TEST_CASE("a record that is damaged is as good as none, in whatever group the damage is") {
   const Run run;

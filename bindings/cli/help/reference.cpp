@@ -76,7 +76,8 @@ constexpr char kExtends[] =
     R"(named relative to the file: tables are
 merged, lists and items of another `type` replaced, and the file's own values count most. )"
     R"(A relative path is looked up beside
-the file that gives it, then beside the experiment.
+the file that gives it, then beside the experiment. )"
+    R"(`.` and `..` of an override are of the current folder.
 )";
 
 }  // namespace

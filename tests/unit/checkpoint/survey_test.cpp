@@ -122,6 +122,13 @@ TEST_CASE("an unfinished save says what it lacks; what is whole is read, whateve
   files.replace(begun + "/model-00001-of-00003.safetensors", weights);
   refused(begun, "model-00002-of-00003.safetensors, model-00003-of-00003.safetensors, MANIFEST");
   files.remove(begun + "/model-00001-of-00003.safetensors");
+  // Names of others, of which one would be a file of 4,294,967,295.
+  for (const char* other :
+       {"model-00001-of--1.safetensors", "model-00001-of-", "model-00000-of-00003.safetensors",
+        "model-00004-of-00003.safetensors", "model-1-of-3.safetensors"})
+    files.replace(begun + "/" + other, weights);
+  refused(begun, "MANIFEST.json;");
+  for (const std::string& other : files.list(begun)) files.remove(begun + "/" + other);
   files.replace(begun + "/model.safetensors", weights.substr(0, weights.size() - 1));
   refused(begun, "MANIFEST.json, and " + begun +
                      "/model.safetensors, offset 112: the tensors end at 2800 "
@@ -133,7 +140,7 @@ TEST_CASE("an unfinished save says what it lacks; what is whole is read, whateve
   save(files, lines, "run/.tmp-runs/ckpt", 3);
   CHECK(choose_checkpoint(files, "run/.tmp-runs") == "run/.tmp-runs/ckpt/step-0000000003");
   // Weights alone, and a checkpoint.
-  files.remove(begun + "/optimizer.safetensors");
+  files.rename(begun + "/optimizer.safetensors", begun + "/optimizer.pt");
   probe_weights(files, "model.load", begun);
   files.make_folder("run/.tmp-whole");
   for (const std::string& name : files.list(whole))
@@ -167,8 +174,11 @@ TEST_CASE("what is damaged, newer or not committed is listed with its reason") {
   files.set_content("ckpt/step-0000000003/model.safetensors", "x");
   change_version(files, "ckpt/step-0000000004");
   files.make_folder("ckpt/.tmp-6-ab");
+  files.make_folder("ckpt/.tmp-7-ab");  // only the rename was missing
+  files.replace("ckpt/.tmp-7-ab/MANIFEST.json",
+                files.read_all("ckpt/step-0000000005/MANIFEST.json", 1 << 20));
   const Survey found = survey(files, "ckpt");
-  REQUIRE(found.checkpoints.size() == 6);
+  REQUIRE(found.checkpoints.size() == 7);
   const auto& c = found.checkpoints;
   CHECK(c[0].condition == Condition::kComplete);
   CHECK(c[1].condition == Condition::kNewerFormat);
@@ -182,6 +192,8 @@ TEST_CASE("what is damaged, newer or not committed is listed with its reason") {
   CHECK_FALSE(c[4].read);
   CHECK(c[5].condition == Condition::kNotCommitted);
   CHECK(c[5].fault == "weights, MANIFEST.json");
+  CHECK(c[6].condition == Condition::kNotCommitted);
+  CHECK(c[6].fault == "its final name");
   CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000005");
   files.remove_all("ckpt/step-0000000005");
   CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000004");  // never an older one instead
