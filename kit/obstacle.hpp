@@ -23,16 +23,24 @@ inline std::string folder_of(std::string_view path) {
 
 namespace detail {
 
-// A broken link is there, too.
+// A link that cannot be followed is there, too.
 struct AtPath {
   struct stat status {};
-  bool there = false, loops = false;
+  int number = 0;  // why it cannot be followed
+  bool there = false;
   explicit AtPath(const std::string& path) {
     there = ::stat(path.c_str(), &status) == 0;
-    loops = !there && errno == ELOOP;
-    there = there || ::lstat(path.c_str(), &status) == 0;
+    if (there) return;
+    number = errno;
+    there = ::lstat(path.c_str(), &status) == 0;
   }
-  bool is_broken_link() const { return there && S_ISLNK(status.st_mode); }
+  bool is_link() const { return there && S_ISLNK(status.st_mode); }
+  bool loops() const { return number == ELOOP; }
+  // Where it leads to may also be there, behind a folder that is closed to this user.
+  bool is_broken_link() const {
+    return is_link() && (loops() || number == ENOENT || number == ENOTDIR);
+  }
+  bool is_refused() const { return is_link() && number == EACCES; }
 };
 
 // "is a link to 'runs/old', which is not there; remove the link, or name another place".
@@ -40,7 +48,7 @@ inline std::string broken_link(const std::string& path, const AtPath& at) {
   char target[1024];
   const ssize_t n = ::readlink(path.c_str(), target, sizeof target);
   return "is a link" +
-         (at.loops ? " that leads back to itself"
+         (at.loops() ? " that leads back to itself"
           : n <= 0
               ? " to what is not there"
               : " to '" + std::string(target, static_cast<size_t>(n)) + "', which is not there") +
@@ -56,7 +64,7 @@ inline constexpr char kAnotherPlace[] = "name another place";
 // "it is a file, not a folder; name another place"; "" if it is nothing of the place.
 inline std::string obstacle(const std::string& path, int number) {
   const detail::AtPath at(path);
-  const bool refused = number == EACCES || number == EPERM;
+  const bool refused = number == EACCES || number == EPERM || at.is_refused();
   if (at.there && refused) return std::string("you may not write it; ") + kAnotherPlace;
   if (at.is_broken_link()) return "it " + detail::broken_link(path, at) + kAnotherPlace;
   if (at.there && number == EEXIST && S_ISREG(at.status.st_mode))
@@ -67,8 +75,8 @@ inline std::string obstacle(const std::string& path, int number) {
   while (!over.there && above != folder_of(above)) over = detail::AtPath(above = folder_of(above));
   const std::string name = "'" + above + "' ";
   if (over.is_broken_link()) return name + detail::broken_link(above, over) + kAnotherPlace;
+  if (refused || over.is_refused()) return "you may not write in '" + above + "'; " + kAnotherPlace;
   if (!S_ISDIR(over.status.st_mode)) return name + "is a file, not a folder; " + kAnotherPlace;
-  if (refused) return "you may not write in '" + above + "'; " + kAnotherPlace;
   if (number != ENOENT) return "";
   return above == folder_of(path)
              ? name + "takes no new files; " + kAnotherPlace

@@ -439,8 +439,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_step(plait_sessio
                                                                     uint32_t n_feeds, plait_step_result *result);
 /* Evaluates on [data.NAME] (dataset NULL: "eval") and returns JSON: step, dataset, samples, loss
  * (a text if not finite: "nan" where no sample counts), seconds, metrics, and token_perplexity if
- * the model reads tokens and its loss is a log-likelihood; plait_text_free() frees it. Only of
- * plait_session_run() evaluate.batches shortens it; the limit of a dataset always. Collective.
+ * the model reads tokens and its loss is a log-likelihood; plait_text_free() frees it. The limit of
+ * a dataset holds here, too; evaluate.batches is for plait_session_run() only. Collective.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no such dataset; PLAIT_ERR_CONFIG when its fields or
  * its normalisation differ from those of the plan; PLAIT_ERR_DATA when the loss is not finite
  * because of indices out of range, or the dataset cannot be read; PLAIT_ERR_CANCELLED after

@@ -44,7 +44,7 @@ std::unique_ptr<InputFile> open_file(const std::string& path, uint64_t max_bytes
 // The content of a regular file, which may be longer than its size says, as in /proc.
 // PLAIT_ERR_DATA where it ends earlier.
 std::string read_regular(const std::string& path, uint64_t max_bytes);
-// The same of what is left of any file.
+// The same of any file, from the place at which the descriptor stands.
 std::string read_rest(const Descriptor& file, uint64_t max_bytes);
 
 }  // namespace plait::posix

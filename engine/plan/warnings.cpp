@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
@@ -81,10 +82,20 @@ void warn_large_batch(const config::Experiment& e, int64_t samples, Log* log) {
 
 namespace {
 
-// By its name, which is all that is known of a plugin that was not loaded: ours are device-NAME.
+// A plugin that was not loaded has told no kinds of items, and a note has none. A name that begins
+// with a kind, as the names of our plugins and of their files do, tells it: "layer-device-norm",
+// "plait-layer-dense.so". Any other, such as "acme-npu", may be that of a device.
 bool may_be_device(const plugin::LoadEntry& entry) {
+  constexpr std::string_view kFile = "plait-";
+  constexpr std::string_view kOthers[] = {"comm",  "data",     "dataset",  "format", "kernel",
+                                          "layer", "loss",     "metric",   "op",     "optimizer",
+                                          "peft",  "schedule", "tokenizer"};
   const std::string name = entry.name.empty() ? name_of(entry.path) : entry.name;
-  return name.find("device") != std::string::npos;
+  std::string_view kind = name;
+  if (starts_with(kind, kFile)) kind.remove_prefix(kFile.size());
+  const size_t end = kind.find('-');
+  return end == kind.npos || std::find(std::begin(kOthers), std::end(kOthers),
+                                       kind.substr(0, end)) == std::end(kOthers);
 }
 
 }  // namespace

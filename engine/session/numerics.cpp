@@ -88,8 +88,8 @@ std::string counts_nothing_text(const plan::Plan& plan) {
   const bool by_sample =
       std::any_of(models.begin(), models.end(),
                   [](const config::ModelConfig& m) { return !m.adapter_field.empty(); });
-  return std::string("the weights of all its samples are 0, or all its labels below 0") +
-         (by_sample ? ", or none of its samples takes an adapter" : "");
+  return std::string("the weights of all samples are 0, or all labels below 0") +
+         (by_sample ? ", or no sample takes an adapter" : "");
 }
 
 // Whether the loss of the last step is 0/0: the weights of all samples of all ranks are 0.

@@ -14,8 +14,8 @@ namespace plait::session {
 // or "[feed]".
 std::string out_of_range_text(const plan::Plan& plan, const Feeder::OutOfRange& found,
                               const std::string& source, const std::string& where);
-// Why a loss is the mean of nothing: "the weights of all its samples are 0, or all its labels below
-// 0", and what else may be where samples take adapters of their own.
+// Why a loss is the mean of nothing: "the weights of all samples are 0, or all labels below 0", and
+// what else may be where samples take adapters of their own.
 std::string counts_nothing_text(const plan::Plan& plan);
 // Collective. own: the message for the samples of this rank, or "". PLAIT_ERR_DATA on every rank if
 // one has a message.

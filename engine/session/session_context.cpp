@@ -1,6 +1,7 @@
 #include "engine/session/session_context.hpp"
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "engine/base/clock.hpp"
@@ -74,17 +75,22 @@ void SessionContext::need_data(const char* what) const {
 }
 
 void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
-  const std::string where =
-      strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
-  // The others first: the disk may hang.
-  ranks.tell_others(where, e);
-  // Before the reason is known, for what started this process may end it now.
-  if (rank_log) rank_log->error(where + "\n" + e.full_text());
   try {
-    ranks.throw_with_reason(where, e);
-  } catch (const Error& told) {
-    record_calls(*this, e.full_text());
-    if (rank_log && told.text() != e.text()) rank_log->error(told.text());
+    const std::string where =
+        strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
+    // The others first: the disk may hang.
+    ranks.tell_others(where, e);
+    // Before the reason is known, for what started this process may end it now.
+    if (rank_log) rank_log->error(where + "\n" + e.full_text());
+    try {
+      ranks.throw_with_reason(where, e);
+    } catch (const Error& told) {
+      record_calls(*this, e.full_text());
+      if (rank_log && told.text() != e.text()) rank_log->error(told.text());
+      throw;
+    }
+  } catch (const std::bad_alloc&) {
+    abort_job("out of memory");  // as in abort_on_error(); without effect where others were told
     throw;
   }
 }

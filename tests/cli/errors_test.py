@@ -462,7 +462,7 @@ class Labels(Case):
 
     def test_no_weight_at_all(self):
         self.experiment([(i / 8, i % 3, 0) for i in range(8)], '[guard]', 'nonfinite_limit = 3')
-        said = "in that step the weights of all its samples are 0"
+        said = "in that step the weights of all samples are 0"
         self.fails(1, ["run", "t.toml"], "3 steps in a row were not finite, up to step 3", said)
         # The same at the end of a run that is over before the patience is.
         done = self.fails(1, ["run", "t.toml", "run.steps=2", "--run-dir", "short"], said, "the run is at its end, saved as")
@@ -472,9 +472,9 @@ class Labels(Case):
     def test_no_label_at_all(self):
         """Every label is below 0, which stands for none: the loss is the mean of nothing."""
         self.experiment([(i / 8, -100, 1) for i in range(8)])
-        done = self.fails(1, ["run", "t.toml", "run.steps=2"], "or all its labels below 0, so that its loss is the mean of nothing",
+        done = self.fails(1, ["run", "t.toml", "run.steps=2"], "or all labels below 0, so that its loss is the mean of nothing",
                           "correct the weights or the labels of [data.train]")
-        self.assertIn("step 1 is not finite (loss nan, gradient norm nan; the weights of all its samples are 0, or all its labels below 0)", done.err)
+        self.assertIn("step 1 is not finite (loss nan, gradient norm nan; the weights of all samples are 0, or all labels below 0)", done.err)
 
     def test_an_evaluation_that_counts_nothing(self):
         """Its loss is none, and not 0, which would be the best of all; a warning says why."""
@@ -487,8 +487,8 @@ class Labels(Case):
                 with self.subTest(labels=labels, more=more):
                     done = self.expect(0, "run", "t.toml", "run.steps=2", "--json", *more)
                     self.assertEqual(done.event("evaluate")["loss"], "nan")
-                    self.assertEqual(done.err.count("[session] the evaluation of [data.eval] has no loss: the weights of all its samples "
-                                                    "are 0, or all its labels below 0; correct the weights or the labels"), 1, done.err)
+                    self.assertEqual(done.err.count("[session] the evaluation of [data.eval] has no loss: the weights of all samples "
+                                                    "are 0, or all labels below 0; correct the weights or the labels"), 1, done.err)
                     self.assertNotIn("are not finite", done.err)
         # One that counts is enough.
         self.write("e.csv", "x,label,weight\n0,-100,1\n1,1,1\n")
@@ -507,7 +507,7 @@ class Labels(Case):
         self.write("e.csv", "x,label\n0.5,-100\n0.25,-1\n")
         done = self.expect(0, "run", "t.toml", "run.steps=4", "evaluate.every=2", "--json", "--run-dir", "r")
         self.assertGreater(done.event("evaluate")["loss"], 0)
-        told = ("[session] the evaluation of [data.eval] has no loss of model 'a': the weights of all its samples are 0, or all its labels below 0; "
+        told = ("[session] the evaluation of [data.eval] has no loss of model 'a': the weights of all samples are 0, or all labels below 0; "
                 "correct the weights or the labels")
         self.assertEqual(done.err.count(told), 1, done.err)  # a line that was told before is left out there
         self.assertEqual((self.folder / "r/log/rank-0.log").read_text().count(told), 2)

@@ -231,6 +231,29 @@ class Runs(Case):
             self.assertIn(f"  checkpoint {newest}\n", out)
             self.assertEqual(out.splitlines()[-1], "  to resume: plait run r --run-dir r --resume must")
             self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["checkpoint"], newest)
+        # A copy of the run has the times of the copy, in any order.
+        for age, folder in enumerate(sorted((self.folder / "r/ckpt").glob("step-*"))):
+            os.utime(folder / "MANIFEST.json", (10**9 - age, 10**9 - age))
+        self.assertIn(f"  checkpoint {newest}\n", self.expect(0, "status", "r").out)
+
+    def test_the_newest_checkpoint_is_the_last_commit(self):
+        """After a resume from an older step that is one of fewer steps than those which were left behind."""
+        self.run_of("r", "checkpoint.every=10", "checkpoint.keep=9")
+        with open(self.folder / "r/ckpt/step-0000000040/model.safetensors", "r+b") as file:
+            file.truncate(100)
+        self.expect(0, "run", "t.toml", "run.steps=35", "checkpoint.keep=9", "--run-dir", "r", "--resume", "must", "-q")
+        self.assertTrue((self.folder / "r/ckpt/step-0000000040").exists())
+        path = self.folder / "r/status.json"
+        status = json.loads(path.read_text())
+        newest = "r/ckpt/step-0000000035"
+        for known in ("", "r/ckpt/step-0000000040", newest):
+            path.write_text(json.dumps({**status, "state": "running", "checkpoint": known}))
+            self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["checkpoint"], newest)
+        # The engine says the same, and passes over one whose manifest is missing.
+        listed = self.expect(0, "checkpoint", "ls", "r", "--json").records[0]["checkpoints"]
+        self.assertEqual(os.path.basename(listed[0]["path"]), os.path.basename(newest))
+        (self.folder / newest / "MANIFEST.json").unlink()
+        self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["checkpoint"], "r/ckpt/step-0000000040")
 
     def test_compare(self):
         self.run_of("a")

@@ -102,6 +102,12 @@ class Sweep(Case):
         done = self.expect(0, "sweep", "t.toml", "optimizer.learning_rate=0.0,0.02", "--halving", "evaluate.every=20", "data.eval={" + text + "}")
         self.assertIn("at step 20 'eval/loss' is nan in trials 0000, 0001, whose logs say why: mean_loss decides, lowest first\n", done.err)
         self.assertNotIn("yet", done.err)
+        # Of the training loss, which decides where other metrics cannot: one that diverges is dropped, also with --maximize.
+        for more in ([], ["--maximize"]):
+            done = self.expect(0, "sweep", "t.toml", "optimizer.learning_rate=1e30,0.02", "--halving", "--metric", "mean_loss", *more,
+                               "guard.nonfinite_limit=1000", "run.log_every=5", "--dir", "diverges" + "-".join(more))
+            self.assertIn("at step 20 'mean_loss' is nan in trial 0000, whose logs say why: nan comes last\n", done.err)
+            self.assertRegex(done.out, r"\n0000 .* 20 +dropped\n")
 
     def test_halving_by_what_is_better(self):
         """Without an evaluation at the ends of rounds, less training loss is better, whatever --maximize says."""

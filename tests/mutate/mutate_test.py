@@ -54,8 +54,9 @@ class Places(unittest.TestCase):
                      'prefetcht0(ptr[p + 3]);', '__builtin_prefetch(p + 3);', 'std::vector<OpExample> examples() { all.push_back({a, 3}); return all; }'):
             wrong = {op: lines for op, lines in after(f"  {line}\n").items() if op != "deletion"}
             self.assertEqual(wrong, {}, line)
-        self.assertEqual(after("std::vector<OpExample> all;\n  f(3);\nstd::vector<OpExample> of(int a) {\n  f(a);\n}\nint g() { return 5; }\n").keys(),
-                         {"number", "deletion", "return"})
+        examples = "std::vector<OpExample> all;\n  f(3);\nstd::vector<OpExample> of(int a) {\n  f(a, 7);\n  if (a < b) f(8);\n}\nint g() { return 5; }\n"
+        self.assertEqual(after(examples).get("comparison"), None)
+        self.assertEqual(after(examples)["number"], {"f(4);", "f(2);", "int g() { return 6; }", "int g() { return 4; }"})
         for line in ("int x = 3;", "return a;", "const auto b = f();", "log_.info(a);", "using A = B;"):
             self.assertNotIn("deletion", after(f"\n  {line}\n"), line)
 

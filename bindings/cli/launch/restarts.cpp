@@ -6,13 +6,13 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/interrupt.hpp"
+#include "bindings/cli/runs/newest_checkpoint.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 
 namespace plait::cli {
@@ -31,24 +31,9 @@ void record(const std::string& run_dir, const Json& restart) {
       << restart.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-// The newest complete one, "" without any. A rank that was killed may have had no time to name it
-// in
-// status.json.
-std::string newest_checkpoint(const std::string& run_dir) {
-  namespace fs = std::filesystem;
-  std::string newest;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run_dir + "/ckpt", ignored)) {
-    const std::string path = entry.path().string();
-    if (entry.path().filename().string().starts_with("step-") && path > newest &&
-        fs::exists(path + "/MANIFEST.json", ignored))
-      newest = path;
-  }
-  return newest;
-}
-
 std::string from_text(const std::string& run_dir) {
   if (run_dir.empty()) return "by the same command: the run directory is not known yet";
+  // Also one that a rank which was killed had no time to name in status.json.
   const std::string checkpoint = newest_checkpoint(run_dir);
   return checkpoint.empty() ? "from the beginning: there is no checkpoint yet"
                             : "from " + checkpoint;

@@ -22,6 +22,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/runs/line_reader.hpp"
 #include "bindings/cli/runs/metrics.hpp"
+#include "bindings/cli/runs/newest_checkpoint.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
@@ -125,19 +126,6 @@ bool is_gone(const RunRecord& run) {
   const bool ended = run.host == host && run.process > 0 &&
                      kill(static_cast<pid_t>(run.process), 0) != 0 && errno == ESRCH;
   return ended || (lock >= 0 && !held && run.host == host);
-}
-
-// The newest commit in ckpt/ of a run, "" if it has none. A manifest is the last file of a save.
-std::string newest_checkpoint(const std::string& run) {
-  std::tuple<fs::file_time_type, std::string> newest{fs::file_time_type::min(), ""};
-  std::error_code error, ignored;
-  for (fs::directory_iterator at(run + "/ckpt", error), end; !error && at != end;
-       at.increment(error)) {
-    if (!at->path().filename().string().starts_with("step-")) continue;
-    const auto time = fs::last_write_time(at->path() / "MANIFEST.json", ignored);
-    if (!ignored) newest = std::max(newest, {time, at->path().string()});
-  }
-  return std::get<1>(newest);
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -252,7 +240,8 @@ RunRecord read_run(const std::string& path) {
       get(newest, "reason", run.restarted_for);
   if (run.state == "running" && is_gone(run)) {
     run.state = "lost";
-    // status.json is written behind a save: what was killed in between names an older one, or none.
+    // status.json is written behind a save: what was killed in between names an older one, which
+    // may be gone, or none. Where its own is there and the newest, this is the same.
     if (std::string newest = newest_checkpoint(path); !newest.empty())
       run.checkpoint = std::move(newest);
   }

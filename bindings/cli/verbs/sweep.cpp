@@ -27,6 +27,7 @@
 #include "bindings/cli/sweep/table.hpp"
 #include "bindings/cli/sweep/trial.hpp"
 #include "bindings/cli/sweep/trials.hpp"
+#include "bindings/cli/terminal/table.hpp"
 #include "bindings/cli/whole_file.hpp"
 
 namespace plait::cli {
@@ -351,7 +352,9 @@ std::string Sweep::why_unranked(const std::vector<size_t>& trials, int64_t step)
       all_have_it = false;
   }
   const std::string at = strf("at step %lld ", static_cast<long long>(step)),
-                    instead = ": mean_loss decides, lowest first";
+                    instead = metric_ != "mean_loss" ? ": mean_loss decides, lowest first"
+                              : all_have_it          ? ": nan comes last"
+                                                     : ": trials without it come last";
   if (!all_have_it)
     return at + "the trials have no '" + metric_ + "' yet" + instead +
            (metric_.starts_with("eval/")
@@ -367,12 +370,12 @@ std::string Sweep::why_unranked(const std::vector<size_t>& trials, int64_t step)
 }
 
 // By the metric if all that have not failed have it at their newest step, which is `step`, else by
-// the training loss, which all have.
+// the training loss. Trials without a number come last.
 std::vector<size_t> Sweep::better_half(std::vector<size_t> trials, int64_t step) const {
   std::erase_if(trials, [&](size_t i) { return trials_[i].failed(); });
   const std::string unranked = why_unranked(trials, step);
-  const bool by_metric = unranked.empty();
-  if (!by_metric) t_.notice(unranked);
+  if (!unranked.empty()) t_.notice(unranked);
+  const bool by_metric = unranked.empty() || metric_ == "mean_loss";
   const auto key = [&](size_t i) {
     const double v =
         by_metric ? (maximize_ ? -trials_[i].value : trials_[i].value) : trials_[i].loss;

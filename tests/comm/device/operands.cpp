@@ -59,8 +59,10 @@ DeviceOperands::DeviceOperands(const plait_device_item& item, plait_device* devi
   const uint64_t one = plait::kit::dtype_bytes(call.dtype);
   in_ = {static_cast<char*>(const_cast<void*>(call.in)), elements_in(call, ranks) * one};
   out_ = {static_cast<char*>(call.out), elements_out(call, ranks) * one};
-  char *in_end = in_.host + in_.bytes, *out_end = out_.host + out_.bytes;
-  in_place_ = in_.host && out_.host && in_.host < out_end && out_.host < in_end;
+  const bool both = in_.host && out_.host;
+  char* const in_end = both ? in_.host + in_.bytes : nullptr;
+  char* const out_end = both ? out_.host + out_.bytes : nullptr;
+  in_place_ = both && in_.host < out_end && out_.host < in_end;
   if (in_place_) {
     char* const first = std::min(in_.host, out_.host);
     char* const there = add_area(first, static_cast<uint64_t>(std::max(in_end, out_end) - first));
@@ -98,6 +100,7 @@ plait_error* DeviceOperands::put(plait_queue* queue) {
 
 plait_error* DeviceOperands::take(plait_queue* queue) const {
   for (const Area& area : areas_) {
+    if (area.image.empty()) return changed("the result of a call that was not started");
     std::vector<char> found(area.image.size());
     if (plait_error* e =
             item_.copy(queue, PLAIT_COPY_TO_HOST, found.data(), area.begin, found.size()))

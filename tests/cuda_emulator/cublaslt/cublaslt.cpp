@@ -35,6 +35,13 @@ size_t version() {
   return set ? std::strtoul(set, nullptr, 10) : kVersion;
 }
 
+bool is_hopper() {
+  int major = 0;
+  return cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0) ==
+             CUDA_SUCCESS &&
+         major == 9;
+}
+
 bool setting_is(std::string_view value) {
   const char* set = std::getenv("PLAIT_CUDA_EMULATOR_LT");
   return set && value == set;
@@ -127,7 +134,8 @@ cublasStatus_t fault_of(const Product& p, const Layout& c) {
   if (p.operation.scale_mode_a != p.operation.scale_mode_b) return CUBLAS_STATUS_INVALID_VALUE;
   if (p.operation.scales_of_rows() && (!p.operation.scale_a || !p.operation.scale_b || !plain))
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (p.operation.scales_of_rows() && setting_is("one_scale")) return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.operation.scales_of_rows() && (setting_is("one_scale") || !is_hopper()))
+    return CUBLAS_STATUS_INVALID_VALUE;
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -171,9 +171,10 @@ TEST_CASE("what is in the way of a new file or folder is told") {
   };
   const std::string another = "name another place";
   REQUIRE(symlink("nowhere", (at / "link").c_str()) == 0);
-  CHECK(of_folder(at / "link") == "[files] cannot make the folder '" + (at / "link") +
-                                      "': it is a link to what is not there; " + another);
-  CHECK(contains(of_file(at / "link"), "': it is a link to what is not there; " + another));
+  const std::string broken =
+      "': it is a link to 'nowhere', which is not there; remove the link, or " + another;
+  CHECK(of_folder(at / "link") == "[files] cannot make the folder '" + (at / "link") + broken);
+  CHECK(contains(of_file(at / "link"), broken));
   at.files.make_folder(at / "folder");
   CHECK_FALSE(contains(of_folder(at / "folder"), "not a folder"));
   CHECK_FALSE(contains(of_folder(at / "folder"), "may not write"));
@@ -202,6 +203,27 @@ TEST_CASE("permissions that are missing are told, with whose they are") {
   e = error_of([&] { at.files.open(at / "file", OpenMode::kAppend); });
   CHECK(e.code() == PLAIT_ERR_IO);
   CHECK(contains(e.text(), "/file': you may not write it; name another place"));
+}
+
+TEST_CASE("a link into a folder that is closed is not called broken") {
+  const Scratch at;
+  at.files.make_folders(at / "closed/runs");
+  REQUIRE(symlink("closed/runs", (at / "runs").c_str()) == 0);
+  REQUIRE(chmod((at / "closed").c_str(), 0) == 0);
+  {
+    const RightsOfAnyUser any;
+    const auto told = [](const Error& e, const std::string& end) {
+      CAPTURE(e.text());
+      return e.code() == PLAIT_ERR_IO && contains(e.text(), end + "; name another place") &&
+             !contains(e.text(), "is not there") && !contains(e.text(), "not a folder");
+    };
+    const std::string in = ": you may not write in '" + (at / "runs") + "'";
+    CHECK(told(error_of([&] { at.files.make_folder(at / "runs/demo"); }), in));
+    CHECK(told(error_of([&] { at.files.make_folder(at / "runs/demo/x"); }), in));
+    CHECK(told(error_of([&] { at.files.open(at / "runs/new", OpenMode::kCreate); }), in));
+    CHECK(told(error_of([&] { at.files.make_folder(at / "runs"); }), ": you may not write it"));
+  }
+  REQUIRE(chmod((at / "closed").c_str(), 0700) == 0);
 }
 
 TEST_CASE("a pipe is no regular file, and nothing waits for its other end") {

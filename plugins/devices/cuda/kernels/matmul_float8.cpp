@@ -163,11 +163,13 @@ class MatmulF8 {
     return true;
   }
   MatmulF8(plait_device* device, const plait_op_desc& d)
-      : operands_(d), narrow_(narrow_of(operands_.op(), d, true)) {
+      : operands_(d),
+        narrow_(narrow_of(operands_.op(), d, device_of(device).architecture() / 10 == kHopper)) {
     if (fits(operands_.op()) && device_of(device).architecture() >= 89) {
       auto& handle = device_of(device).shared<CublasLtHandle>();
-      // Scales of rows only where there is then no pass of ours: it multiplies by them for nothing.
-      if (narrow_.passes || !found(handle)) {
+      // A pass of ours multiplies by scales of rows at no cost: then cuBLASLt is not asked to.
+      const bool rows = narrow_.product.scales == Scales::rows;
+      if ((rows && narrow_.passes) || (!found(handle) && rows)) {
         narrow_ = narrow_of(operands_.op(), d, false);
         found(handle);
       }
@@ -200,6 +202,8 @@ class MatmulF8 {
   }
 
  private:
+  // The GPUs of which cuBLASLt promises scales of rows: compute capability 9.x.
+  static constexpr int kHopper = 9;
   static NarrowProduct narrow_of(const kit::MatmulF8& p, const plait_op_desc& d, bool takes_rows) {
     return {p, d.inputs[0].dtype, d.inputs[1].dtype, d.outputs[0].dtype, takes_rows};
   }

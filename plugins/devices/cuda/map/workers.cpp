@@ -8,7 +8,9 @@
 namespace plait::cuda::map {
 
 Workers::Workers(unsigned most)
-    : most_(std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u))) {}
+    : most_(std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u))) {
+  threads_.reserve(most_);  // a thread that is started has a place
+}
 
 Workers::~Workers() {
   {

@@ -172,7 +172,8 @@ std::vector<cublasLtMatmulAlgo_t> Product::algorithms(int most) const {
   const cublasStatus_t s = lt.cublasLtMatmulAlgoGetHeuristic(
       handle_.get(), writable(operation_), writable(a_), writable(b_), writable(d_), writable(d_),
       &preference, most, results.data(), &n);
-  // Of scales that a GPU does not have, cublasLt.h says that they are no valid value.
+  // Whether a library that has no product with scales of rows calls them no valid value, its
+  // documentation leaves open.
   if (s == CUBLAS_STATUS_NOT_SUPPORTED ||
       (s == CUBLAS_STATUS_INVALID_VALUE && desc_.scales == Scales::rows))
     n = 0;
