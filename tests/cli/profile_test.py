@@ -191,6 +191,11 @@ class Rates(Case):
     def lines(self, run_dir):
         return [json.loads(line) for line in (self.folder / run_dir / "metrics.ndjson").read_text().splitlines()]
 
+    def test_the_largest_group_is_reported(self):
+        self.write("t.toml", TINY + 'groups = [{match = ["*.bias"], learning_rate = 0.03}, {match = ["*.weight"], learning_rate = 0.02}]\n')
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "run.log_every=10")
+        self.assertEqual({line["lr"] for line in self.lines("r") if "loss" in line and "event" not in line}, {0.02})
+
     def test_groups_and_peak(self):
         self.write("t.toml", TINY + 'clip_grad_norm = 0.01\n' +
                    'groups = [{match = ["*.bias"], learning_rate = 0.02}]\n')
