@@ -67,7 +67,8 @@ inline std::string obstacle(const std::string& path, int number) {
   const bool refused = number == EACCES || number == EPERM || at.is_refused();
   if (at.there && refused) return std::string("you may not write it; ") + kAnotherPlace;
   if (at.is_broken_link()) return "it " + detail::broken_link(path, at) + kAnotherPlace;
-  if (at.there && number == EEXIST && S_ISREG(at.status.st_mode))
+  // create_directories() of C++ says ENOTDIR of a file.
+  if (at.there && (number == EEXIST || number == ENOTDIR) && S_ISREG(at.status.st_mode))
     return std::string("it is a file, not a folder; ") + kAnotherPlace;
   if (number == EROFS) return std::string("the disk is read-only; ") + kAnotherPlace;
   std::string above = folder_of(path);
