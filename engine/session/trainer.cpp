@@ -275,10 +275,11 @@ std::string Trainer::next_save(int64_t step) const {
   const int64_t next = every > 0 ? (step / every + 1) * every : 0;
   if (every > 0 && next <= total)
     return strf("the next save is that of step %ld", static_cast<long>(next));
+  const bool at_end = experiment_.checkpoint.at_end;
   if (const double minutes = experiment_.checkpoint.minutes; minutes > 0)
-    return strf("the next save is in %g minutes, or at the end of the run", minutes);
-  return experiment_.checkpoint.at_end ? "the next save is at the end of the run"
-                                       : "no other save follows";
+    return strf("the next save is in %g minutes", minutes) +
+           (at_end ? ", or at the end of the run" : "");
+  return at_end ? "the next save is at the end of the run" : "no other save follows";
 }
 
 void Trainer::not_saved(const SavedCheckpoint& s, After after) {
