@@ -105,11 +105,11 @@ std::string as_printed(const Context& context, const std::string& text) {
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
   if (exit == kFailed) exit = context.failed;
   // Of a rank, the launcher may print it.
-  if (context.on_failure) context.on_failure(code, text);
   if (!context.on_failure || !launcher_prints(text))
     context.terminal.error(as_printed(context, text));
   context.terminal.record(
       {{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
+  if (context.on_failure) context.on_failure(code, text);  // may wait for other ranks
   return exit;
 }
 

@@ -424,6 +424,27 @@ class Joined(Ranks):
             self.assertRegex(ends[1][1], r"^error: \[config\] 2 problems in the experiment, the "
                                          r"first: .{20,160}\n$")
 
+    def test_the_problems_of_a_file_are_listed_before_another_rank_can_end(self):
+        """mpirun kills all ranks when the first one has ended; rank 2 does not even come."""
+        wrong = ["model.layers[0].out=0", "batch.global=0"]
+        three = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
+        runs = [self.start("run", "t.toml", "topology.data=3", *wrong, env={**self.variables(rank, "Open MPI"), **three}) for rank in (0, 1)]
+        self.assertEqual(runs[1].wait(TIME), 2)
+        runs[0].kill()
+        listed, short = [run.communicate(timeout=TIME)[1] for run in runs]
+        self.assertIn("[config] 2 problems in the experiment:\n", listed)
+        for text in ("model.layers[0].out", "batch.global"):
+            self.assertIn(text, listed)
+        self.assertIn("2 problems in the experiment, the first: ", short)
+
+    def test_a_wrong_number_of_ranks_is_told_before_the_others_come(self):
+        run = self.start("run", "t.toml", env={"RANK": "0", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29511"})
+        said = run.stderr.readline() + run.stderr.readline()
+        time.sleep(0.5)
+        self.assertIsNone(run.poll(), "it tells the others for 10 s")
+        run.kill()
+        self.assertIn("make 1 rank, but 3 were started", said)
+
     def test_threads_of_one_process_are_no_ranks(self):
         threads = 'topology.backend="threads"'
         said = ("backend 'threads' connects ranks that are threads of one process, as of a host "

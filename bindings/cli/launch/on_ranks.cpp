@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -18,7 +19,7 @@
 namespace plait::cli {
 namespace {
 
-constexpr char kPlanning[] = "reading and planning";
+constexpr char kPlanning[] = "reading and planning", kTelling[] = "telling the other ranks";
 constexpr int64_t kMostLocalRanks = 1024;  // more processes on one machine are a mistake
 
 // While it exists, the log prints errors only.
@@ -112,6 +113,19 @@ void tell_other_ranks(const Job& job, const char* text) noexcept {
   }
 }
 
+// Before this rank has met the others. mpirun ends all ranks once one has ended, and no rank ends
+// before it has met rank 0: so the ranks that list the problems of a file do so before they can be
+// met. Rank 0 then waits for the others, who may never come.
+void fail_before_meeting(Context& context, std::shared_ptr<const Job> job, const char* text) {
+  if (context.listed_elsewhere) return tell_other_ranks(*job, text);
+  context.on_failure = [&context, job = std::move(job), told = std::string(text),
+                        report = context.on_failure](uint32_t code, const std::string& failure) {
+    report(code, failure);
+    const Waiting waiting(context.terminal, kTelling, context.terminal.stderr_is_terminal());
+    tell_other_ranks(*job, told.c_str());
+  };
+}
+
 // A launcher may have started another number of processes than there are ranks.
 int work_as_rank(const RankedCommand& command, const Plan& plan, const RankInfo& own) {
   try {
@@ -126,8 +140,8 @@ int work_as_rank(const RankedCommand& command, const Plan& plan, const RankInfo&
 
 int on_ranks(Context& context, const FileArguments& file, const RankedCommand& command) {
   signal(SIGPIPE, SIG_IGN);  // a closed pipe behind our output must not end the run
-  const Job job = Job::from_environment();
-  const RankInfo own = rank_info(Json::parse(job.describe()));
+  const auto job = std::make_shared<const Job>(Job::from_environment());
+  const RankInfo own = rank_info(Json::parse(job->describe()));
   become_rank(context, own);
   int64_t ranks = 1;
   bool meets = false;  // from here on the session tells the other ranks
@@ -144,7 +158,7 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
         context.terminal.log(PLAIT_LOG_WARN, "[cli] --max-restarts has no effect: " + own.source +
                                                  " has started the ranks, and restarts them if at "
                                                  "all; with --resume auto they continue");
-      const Plan plan(experiment, job);
+      const Plan plan(experiment, *job);
       waiting.end();
       meets = true;
       return work_as_rank(command, plan, own);
@@ -161,7 +175,7 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
     const Hush hush(context.terminal);
     Plan(experiment, started);
   } catch (const std::exception& e) {
-    if (!meets) tell_other_ranks(job, e.what());
+    if (!own.alone() && !meets) fail_before_meeting(context, job, e.what());
     throw;
   }
   waiting.end();
