@@ -8,6 +8,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
+#include "engine/program/shape.hpp"
 #include "engine/session/rank_context.hpp"
 
 namespace plait::session {
@@ -34,42 +35,69 @@ uint32_t code_of(const std::string& error) {
 }
 std::string text_of(const std::string& error) { return error.substr(error.find(' ') + 1); }
 
+uint64_t bytes_of(std::span<const checkpoint::SaveTensor> tensors) {
+  uint64_t bytes = 0;
+  for (const checkpoint::SaveTensor& t : tensors) {
+    int64_t n = 1;
+    for (const int64_t extent : t.extent.empty() ? t.shape : t.extent) n *= extent;
+    bytes += program::bytes_of(n, t.dtype);
+  }
+  return bytes;
+}
+
+// A save of several ranks.
+struct SharedSave {
+  ControlCollectives& collectives;
+  int64_t step;
+  uint64_t own_bytes;  // that this rank writes
+};
+
+// " (needs 12 MiB)", of all ranks, where that may be the reason.
+std::string needs_text(const SharedSave& save, uint32_t code) {
+  if (!is_harmless(code)) return "";
+  uint64_t bytes = 0;
+  for (const std::string& of_rank : save.collectives.all_gather(std::to_string(save.own_bytes)))
+    bytes += std::stoull(of_rank);
+  return " (needs " + human_bytes(bytes) + ")";
+}
+
 // On all ranks: `texts` says which rank failed and how.
-[[noreturn]] void fail_step(int64_t step, uint32_t code, const std::string& texts) {
+[[noreturn]] void fail_step(const SharedSave& save, uint32_t code, const std::string& texts) {
   fail_collective(code,
-                  strf("[session] step %ld could not be saved", static_cast<long>(step)) + texts);
+                  strf("[session] step %ld could not be saved", static_cast<long>(save.step)) +
+                      needs_text(save, code) + texts);
 }
 
 // What rank 0 makes of f(), on all ranks; its error, too, is thrown on all.
 template <class F>
-std::string on_leader(ControlCollectives& collectives, int64_t step, F&& f) {
+std::string on_leader(const SharedSave& save, F&& f) {
   constexpr char kError = '!', kResult = '=';
   std::string told;
-  if (collectives.is_leader()) {
+  if (save.collectives.is_leader()) {
     std::string result;
     const std::string error = error_of([&] { result = f(); });
     told = error.empty() ? kResult + result : kError + error;
   }
-  told = collectives.broadcast(told);
+  told = save.collectives.broadcast(told);
   std::string rest = told.substr(1);
-  if (told.front() == kError) fail_step(step, code_of(rest), "; rank 0: " + text_of(rest));
+  if (told.front() == kError) fail_step(save, code_of(rest), "; rank 0: " + text_of(rest));
   return rest;
 }
 
 // Throws on every rank what went wrong on any. An error that is not harmless comes first.
-void fail_on_any(ControlCollectives& collectives, int64_t step, const std::string& own) {
+void fail_on_any(const SharedSave& save, const std::string& own) {
   constexpr size_t kMostTexts = 4;
   std::string texts;
   uint32_t code = PLAIT_OK;
   size_t n = 0;
-  const std::vector<std::string> all = collectives.all_gather(own);
+  const std::vector<std::string> all = save.collectives.all_gather(own);
   for (size_t r = 0; r < all.size(); ++r) {
     if (all[r].empty()) continue;
     if (n++ < kMostTexts) texts += strf("; rank %zu: ", r) + text_of(all[r]);
     if (code == PLAIT_OK || is_harmless(code)) code = code_of(all[r]);
   }
   if (n > kMostTexts) texts += strf("; and %zu more ranks", n - kMostTexts);
-  if (n > 0) fail_step(step, code, texts);
+  if (n > 0) fail_step(save, code, texts);
 }
 
 void write_own_shard(FileSystem& files, const ControlCollectives& collectives,
@@ -96,8 +124,8 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
                                std::span<const checkpoint::SaveTensor> tensors) {
   // The step is sent along: parts of different steps would make a checkpoint that looks valid.
   const std::string step = std::to_string(state.step);
-  const std::string told =
-      on_leader(collectives, state.step, [&] { return step + " " + writer().begin(state); });
+  const SharedSave save{collectives, state.step, bytes_of(tensors)};
+  const std::string told = on_leader(save, [&] { return step + " " + writer().begin(state); });
   const std::string folder = told.substr(told.find(' ') + 1);
   const auto write = [&] {
     if (told.substr(0, told.find(' ')) != step)
@@ -105,15 +133,15 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
     write_own_shard(files, collectives, folder, tensors);
   };
   try {
-    fail_on_any(collectives, state.step, error_of(write));
-    on_leader(collectives, state.step, [&] {
+    fail_on_any(save, error_of(write));
+    on_leader(save, [&] {
       writer().write_manifest(state, folder, collectives.size());
       return std::string();
     });
     // Rank 0 may have been stopped meanwhile, and the others have given the job up.
     collectives.all_gather("");
     const Stopwatch since;
-    return on_leader(collectives, state.step, [&] {
+    return on_leader(save, [&] {
       return writer().publish(state, folder,
                               [&] { check_not_late(since.seconds(), collectives.timeout()); });
     });

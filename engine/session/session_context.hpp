@@ -134,7 +134,7 @@ struct SessionContext {
   // How the newest run() ended, if what it has trained could not be saved; step -1: it was saved.
   struct Unsaved {
     int64_t step = -1;
-    uint64_t bytes = 0;  // of this rank's part of the checkpoint
+    uint64_t bytes = 0;  // of the checkpoint, all ranks' parts
   } unsaved;
   std::atomic<bool> cancelled{false};
 

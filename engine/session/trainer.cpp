@@ -306,12 +306,13 @@ void Trainer::drain_save(const StepResult& r, After after) {
     s->error ? not_saved(*s, after) : saved(r, *s);
 }
 
-// For the host, which then knows that the run came to its end all the same.
-void Trainer::end_unsaved(const StepResult& r) {
-  c_.unsaved = {r.step, 0};
-  plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
-    if (b.ours && b.saved) c_.unsaved.bytes += b.bytes();
-  });
+// Of the checkpoint, on all ranks.
+uint64_t Trainer::bytes_to_save() {
+  uint64_t bytes = 0;
+  for (const std::string& of_rank :
+       c_.ranks.all_gather(std::to_string(plan::checkpoint_bytes(c_.plan))))
+    bytes += std::stoull(of_rank);
+  return bytes;
 }
 
 // Tries again what has failed behind this step.
@@ -319,8 +320,11 @@ void Trainer::save_at_end(const StepResult& r) {
   try {
     if (kept_lost_.step == r.step) c_.state.kept = kept_lost_;
     saved(r, {r.step, p_.checkpoints.save(""), {}});
-  } catch (const Error& e) {
-    if (is_harmless(e.code())) end_unsaved(r);
+  } catch (const CollectiveError& e) {
+    if (is_harmless(e.code())) c_.unsaved = {r.step, bytes_to_save()};
+    throw;
+  } catch (const Error& e) {  // of this rank alone
+    if (is_harmless(e.code())) c_.unsaved = {r.step, plan::checkpoint_bytes(c_.plan)};
     throw;
   }
 }
@@ -491,7 +495,8 @@ StepResult Trainer::loop() {
   evaluate_at_end(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, After::kThrow);
   if (not_saved_) {
-    end_unsaved(r);
+    // For the host, which then knows that the run came to its end all the same.
+    c_.unsaved = {r.step, bytes_to_save()};
     fail_saving(*not_saved_);
   }
   if (!best_metric_.empty() && c_.state.kept.step >= 0 && c_.run_files)

@@ -56,7 +56,7 @@ class Trainer {
   std::string save_behind_error();
   void saved(const StepResult& r, const SavedCheckpoint& s);
   void not_saved(const SavedCheckpoint& s, After after);
-  void end_unsaved(const StepResult& r);
+  uint64_t bytes_to_save();
   std::string next_save(int64_t step) const;
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void failed(const std::string& message);

@@ -97,8 +97,13 @@ class FullDisk(Case):
         done = self.run_on(6, "topology.data=2", after=":")
         self.assertEqual(done.code, 3, done.err)
         self.assertEqual(done.err.count("step 6 could not be saved"), 1, done.err)
-        self.assertIn("'disk/run' can be written again, resume from step-0000000004: plait run",
-                      done.err)
+        # Rank 0 speaks for all, as one rank alone does.
+        self.assertRegex(done.err, r"(?m)^error: \[session\] step 6 could not be saved "
+                         r"\(needs 2\.33 MiB\); rank \d: \[files\] cannot write .*: No space left on device\n"
+                         r"  free \d+\.\d [KM]iB or more on the file system of 'disk/run', "
+                         "then resume from step-0000000004: plait run")
+        self.assertIn("all 2 ranks failed, for the same reason", done.err)
+        self.assertNotIn("[rank", done.err)
         self.assertIn("ended after step 6: ", (self.folder / "out").read_text())
 
 

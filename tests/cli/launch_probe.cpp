@@ -47,6 +47,8 @@ int main(int argc, char** argv) {
     workers.push_back(w);
   }
   const WatchResult result = watch(workers, settings);
+  if (const FailureReport* failure = reports.untold_shared())
+    std::fprintf(stderr, "untold of all: %s\n", failure->text.c_str());
   LocalJob job;
   job.grace = settings.grace;
   const JobOutcome outcome = find_root_cause(result, reports.failures(), job);

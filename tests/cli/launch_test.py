@@ -143,6 +143,17 @@ class Failures(Launch):
         result, _, _ = self.all(*map(report, range(3)))
         self.assertEqual((result["code"], result["rank"], result["text"]), (5, -1, "[launch] all 3 ranks failed, for the same reason"))
 
+    def test_a_failure_that_all_share_is_told_by_rank_0(self):
+        """With what to do; where rank 0 has died before it could, by another one."""
+        def report(rank, text):
+            line = json.dumps({"rank": rank, "code": 6, "seconds": rank, "whole": True, "shared": True, "text": text})
+            return f"printf '%s\\n' '{line}' >&$REPORTS; exit 3"
+        result, _, err = self.all("sleep 1.5; " + report(0, "not saved\nfree 2 MiB"), report(1, "not saved"), report(2, "not saved"))
+        self.assertEqual(err, ["started"])
+        self.assertEqual((result["code"], result["rank"], result["text"]), (3, -1, "[launch] all 3 ranks failed, for the same reason"))
+        _, _, err = self.all("kill -9 $$", report(1, "not saved"), report(2, "not saved"))
+        self.assertEqual(err, ["started", "untold of all: not saved"])
+
     def test_a_report_that_is_none(self):
         result, _, _ = self.all('echo "{}" >&$REPORTS; echo nonsense >&$REPORTS; exit 9')
         self.assertEqual(result["code"], 9)

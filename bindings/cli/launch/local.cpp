@@ -185,7 +185,8 @@ int first_failed(const WatchResult& result, const std::vector<FailureReport>& re
 bool all_alike(const WatchResult& result, const std::vector<FailureReport>& reports) {
   if (reports.size() != result.exits.size()) return false;
   return std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) {
-    return !r.secondary() && r.code == reports[0].code && r.text == reports[0].text;
+    return !r.secondary() && r.code == reports[0].code &&
+           (r.text == reports[0].text || (r.shared && reports[0].shared));
   });
 }
 
@@ -286,6 +287,7 @@ JobOutcome run_local(const LocalJob& job) {
   };
   try {
     const WatchResult result = watch(workers_of(job, rendezvous), settings);
+    if (const FailureReport* failure = reports.untold_shared()) job.print(*failure);
     JobOutcome outcome = find_root_cause(result, reports.failures(), job);
     outcome.run_dir = reports.run_dir();
     return outcome;

@@ -60,6 +60,7 @@ std::string to_line(const FailureReport& report) {
                  {"code", report.code},
                  {"seconds", report.seconds},
                  {"whole", text.size() == report.text.size()},
+                 {"shared", report.shared},
                  {"text", text}}) +
            "\n";
     text.resize(text.size() / 2);
@@ -71,9 +72,9 @@ std::optional<FailureReport> from_line(std::string_view line) {
   const Json value = Json::parse(line, nullptr, false);
   if (!value.is_object()) return std::nullopt;
   try {
-    return FailureReport{value.at("rank").get<int>(), value.at("code").get<uint32_t>(),
+    return FailureReport{value.at("rank").get<int>(),       value.at("code").get<uint32_t>(),
                          value.at("seconds").get<double>(), value.at("text").get<std::string>(),
-                         value.value("whole", false)};
+                         value.value("whole", false),       value.value("shared", false)};
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -88,7 +89,7 @@ const FailureReport* Reports::add(std::string_view line) {
       run_dir_ = value[kRunDir].get<std::string>();
     return nullptr;
   }
-  const bool waits = report->secondary() ||
+  const bool waits = report->secondary() || (report->shared && report->rank != 0) ||
                      std::any_of(failures_.begin(), failures_.end(), [&](const FailureReport& r) {
                        return r.code == report->code && r.text == report->text;
                      });
@@ -107,6 +108,15 @@ std::vector<FailureReport> Reports::take_untold() {
     if (r.secondary() && r.whole && !told) all.push_back(r);
   }
   return all;
+}
+
+const FailureReport* Reports::untold_shared() const {
+  const FailureReport* untold = nullptr;
+  for (const FailureReport& r : failures_) {
+    if (r.shared && r.rank == 0) return nullptr;
+    if (r.shared && r.whole && !untold) untold = &r;
+  }
+  return untold;
 }
 
 bool Reports::is_silent(size_t rank) const {

@@ -19,6 +19,8 @@ struct FailureReport {
   double seconds = 0;  // monotonic clock, common to all processes of a machine
   std::string text;
   bool whole = true;  // the text was not cut
+  // All ranks fail alike, and rank 0 tells it, with what to do behind the text of the others.
+  bool shared = false;
   // True if this rank only reports the failure of another rank.
   bool secondary() const;
 };
@@ -49,14 +51,16 @@ std::optional<FailureReport> from_line(std::string_view line);
 class Reports {
  public:
   // The failure that is to be printed now, or NULL: the line reports none, its rank prints it, or
-  // another rank has failed alike; one of another rank waits for that rank's own words. Valid until
-  // the next call.
+  // another rank has failed alike; one of another rank waits for that rank's own words, a shared
+  // one for those of rank 0. Valid until the next call.
   const FailureReport* add(std::string_view line);
   // Those that waited and that no rank has told in its own words; each is returned once.
   std::vector<FailureReport> take_untold();
+  // A shared one when all ranks have ended and rank 0 has not told it; or NULL.
+  const FailureReport* untold_shared() const;
   const std::vector<FailureReport>& failures() const { return failures_; }
   // Whether the other ranks cannot know that this one has ended: they were not connected yet, and
-  // it has not reported a failure, which it tells the others first.
+  // it has not reported a failure, which it tells the others before it ends.
   bool is_silent(size_t rank) const;
   const std::string& run_dir() const { return run_dir_; }  // "": not told
 

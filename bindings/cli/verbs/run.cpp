@@ -14,6 +14,7 @@
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
+#include "bindings/cli/launch/workers.hpp"
 #include "bindings/cli/plan_text.hpp"
 #include "bindings/cli/ranks.hpp"
 #include "bindings/cli/runs/event_reader.hpp"
@@ -253,7 +254,7 @@ std::string Run::way_on(const std::string& run_dir, double bytes) const {
   const auto space = std::filesystem::space(run_dir, unknown);
   const double lacks = unknown ? 0 : bytes - static_cast<double>(space.available);
   const std::string first =
-      lacks > 0 && own_.alone()
+      lacks > 0
           ? "free " + bytes_text(lacks) + " or more on the file system of '" + run_dir + "', then "
           : "when '" + run_dir + "' can be written again, ";
   const std::string checkpoint = read_run(run_dir).checkpoint;
@@ -263,16 +264,17 @@ std::string Run::way_on(const std::string& run_dir, double bytes) const {
 }
 
 // The steps were made, so their figures are shown; the error of the checkpoint ends the command.
+// All ranks come here.
 void Run::end_unsaved(const Json& session, const HostError& e) {
+  if (started_by_plait())
+    context_.on_failure = [rank = own_.rank](uint32_t code, const std::string& text) {
+      report_failure({rank, code, monotonic_seconds(), text, true, true});
+    };
   const std::string run_dir = session.value("run_dir", "");
   if (run_dir.empty() || terminal_.silent) throw e;
   report(session, newest_, false);
   const auto bytes = session.value("unsaved", Json::object()).value("bytes", 0.0);
-  const std::string way = way_on(run_dir, bytes);
-  if (own_.alone()) throw HostError(e.code(), std::string(e.what()) + "\n" + way);
-  // The others report the same error, which is printed once.
-  terminal_.notice(way);
-  throw e;
+  throw HostError(e.code(), std::string(e.what()) + "\n" + way_on(run_dir, bytes));
 }
 
 int Run::interrupted(const Json& session, const HostError& e) {

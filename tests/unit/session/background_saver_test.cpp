@@ -347,6 +347,11 @@ TEST_CASE("what fails on one rank fails the save on all ranks, names the rank, a
     int rank;
     const char *what, *where, *told;
   };
+  HookedFiles files;
+  const Rank one({}, files, {});
+  // Whichever rank writes what, and whichever has failed.
+  const std::string needs = "step 8 could not be saved (needs " +
+                            human_bytes(plan::checkpoint_bytes(*one.plan)) + "); rank ";
   for (const Fault& fault : {Fault{1, "sync", "/ckpt/.tmp-8-", "rank 1: "},
                              Fault{0, "mkdir", "/ckpt/.tmp-8-", "/ckpt/.tmp-8-"},
                              Fault{0, "rename", "/ckpt/step-0000000008", "step-0000000008"}})
@@ -371,6 +376,7 @@ TEST_CASE("what fails on one rank fails the save on all ranks, names the rank, a
       const std::string error = failures[0]["error"];
       CAPTURE(error);
       CHECK(has(error, fault.told));
+      CHECK(has(error, needs));
       CHECK(unfinished(dir).empty());
       CHECK(steps_of(dir) == std::vector<int64_t>{4, 12});
     }
