@@ -19,8 +19,12 @@ std::string shown(std::string_view cell) {
 }
 
 Columns::Columns(const support::SourceFile& source, const Request& request,
-                 std::vector<std::string> names, bool header)
-    : source_(source), request_(request), columns_(names.size()), header_(header) {
+                 std::vector<std::string> names, std::string first_line, bool header)
+    : source_(source),
+      request_(request),
+      columns_(names.size()),
+      first_line_(std::move(first_line)),
+      header_(header) {
   for (size_t i = 0; i < names.size(); ++i) columns_[i].name = std::move(names[i]);
   if (!request.weight.empty()) assign(request.weight, Use::kWeight, "weight", weights_);
   if (!request.key.empty()) assign(request.key, Use::kKey, "key", keys_);
@@ -151,6 +155,15 @@ void Columns::assign(const std::string& name, Use use, const char* option, size_
     order_.push_back(static_cast<size_t>(found - columns_.begin()));
 }
 
+// What the only cell of the first line may be cells between, as `separator` names it; "": nothing.
+std::string Columns::other_separator() const {
+  for (const char c : {';', '\t', '|', ','}) {
+    if (c == request_.decimal || first_line_.find(c) == std::string::npos) continue;
+    return c == '\t' ? "tab" : c == '|' ? "pipe" : std::string(1, c);
+  }
+  return "";
+}
+
 std::string Columns::known() const {
   std::string text = "the columns are";
   size_t numbers = 0;
@@ -160,12 +173,8 @@ std::string Columns::known() const {
     if (i < 20) text += (i ? ", " : " ") + shown(columns_[i].name);
   }
   if (columns_.size() > 20) text += ", …";
-  if (columns_.size() == 1)
-    for (const char c : {';', '\t', '|', ','})
-      if (columns_[0].name.find(c) != std::string::npos) {
-        const std::string wanted = c == '\t' ? "tab" : c == '|' ? "pipe" : std::string(1, c);
-        return text + "; set separator = \"" + wanted + "\" or \"auto\"";
-      }
+  if (const std::string other = other_separator(); !other.empty())
+    return text + "; set separator = \"" + other + "\" or \"auto\"";
   if (header_ && numbers > 0)
     return text +
            "; is the first line a sample? Then set header = false, and name columns by "

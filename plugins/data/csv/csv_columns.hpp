@@ -26,8 +26,9 @@ class Columns {
  public:
   // Errors: PLAIT_ERR_CONFIG for a column that does not exist or has two roles; PLAIT_ERR_DATA for
   // two columns of one name, of which one is read.
+  // first_line: the beginning of its text where the separator made one cell of it, else nothing.
   Columns(const support::SourceFile& source, const Request& request, std::vector<std::string> names,
-          bool header);
+          std::string first_line, bool header);
   // Gives texts their ids and the inputs their places. Errors: PLAIT_ERR_CONFIG.
   void place(const Fit& fit);
 
@@ -50,11 +51,13 @@ class Columns {
   void check_names() const;
   void number_ids(Column& column, const std::vector<std::string>& texts, const char* option);
   std::string known() const;
+  std::string other_separator() const;
 
   const support::SourceFile& source_;
   const Request& request_;
   std::vector<Column> columns_;
   std::vector<size_t> order_;  // inputs and categories as a row has them
+  const std::string first_line_;
   const bool header_;
   size_t inputs_ = 0, targets_ = 0, weights_ = 0, keys_ = 0, integers_ = 0, categories_ = 0;
   size_t one_hot_ = 0;

@@ -26,7 +26,7 @@ class Reader {
         request_(request),
         header_(request.header == Header::kYes ||
                 (request.header == Header::kAuto && has_header(source, text, request))),
-        columns_(source, request, names(source), header_) {}
+        columns_(read_columns(source)) {}
 
   // Makes categories of the inputs that hold texts, if the request says so.
   // fitted: those that it names.
@@ -37,7 +37,7 @@ class Reader {
   const Columns& columns() const { return columns_; }
 
  private:
-  std::vector<std::string> names(const support::SourceFile& source);
+  Columns read_columns(const support::SourceFile& source);
   void rewind() {
     dropped_ = 0;
     cells_.rewind();
@@ -73,18 +73,21 @@ class Reader {
   int64_t dropped_ = 0;  // lines that next_row() has left out
 };
 
-std::vector<std::string> Reader::names(const support::SourceFile& source) {
+Columns Reader::read_columns(const support::SourceFile& source) {
   if (!cells_.next_line())
     source.bad(0, std::string("the file is empty, expected ") +
                       (request_.header == Header::kNo ? "rows" : "a header"));
   std::vector<std::string> names;
+  std::string first;
   std::string_view cell;
   while (cells_.next_cell(cell)) {
     if (names.size() == kMaxColumns) cells_.bad("more than 65536 columns; is the separator right?");
     if (header_) check_text(cell);
+    if (names.empty()) first = trimmed(cell).substr(0, 4096);
     names.emplace_back(header_ ? std::string(trimmed(cell)) : std::to_string(names.size()));
   }
-  return names;
+  if (names.size() > 1) first.clear();
+  return Columns(source, request_, std::move(names), std::move(first), header_);
 }
 
 // Names of columns and classes are shown, and written in JSON.

@@ -335,6 +335,22 @@ TEST_CASE("csv says what a file that it cannot read probably is") {
   CHECK(contains(
       Csv("a;b\n1;2\n", {{"separator", "\",\""}, {"input", "[\"b\"]"}}).error(PLAIT_ERR_CONFIG),
       "set separator = \";\""));
+  // Without a header the only column is called 0, whatever its line holds.
+  const auto unnamed = [](const char* text, const char* separator, const char* decimal = "\".\"") {
+    return Csv(text, {{"header", "false"},
+                      {"separator", separator},
+                      {"decimal", decimal},
+                      {"target", "[\"2\"]"}})
+        .error(PLAIT_ERR_CONFIG);
+  };
+  CHECK(unnamed("1;1;1\n2;2;2\n", "\",\"") ==
+        "[data.csv] path 't.csv': target names column '2', which does not exist; the columns are "
+        "'0'; set separator = \";\" or \"auto\"");
+  CHECK(contains(unnamed("1,1,1\n", "\";\""), "'0'; set separator = \",\" or \"auto\""));
+  CHECK(contains(unnamed("1\t1\t1\n", "\"pipe\""), "'0'; set separator = \"tab\" or"));
+  CHECK(contains(unnamed("1|1\n", "\";\""), "'0'; set separator = \"pipe\" or"));
+  CHECK(!contains(unnamed("1,5\n2,5\n", "\";\"", "\",\""), "set separator"));  // decimals
+  CHECK(!contains(unnamed("1;2\n", "\";\""), "set separator"));                // two columns of it
   CHECK(contains(Csv("a;b\n1,5;2\n").error(), "set decimal = \",\""));
   CHECK(contains(Csv("a,b\n1,2\n", {{"header", "false"}}).error(), "set header = true"));
   CHECK(contains(
