@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kit/dtype.hpp"
+#include "plugins/data/ignored_labels.hpp"
 #include "plugins/support/file_bytes.hpp"
 #include "plugins/support/steady_file.hpp"
 
@@ -87,6 +88,18 @@ class ColumnDataset {
                                  " is " + std::to_string(w) +
                                  ", expected a finite number that is not negative");
     }
+  }
+
+  // Tells of the field just added, where it is of targets in memory, which of its labels are
+  // ignored, if that may be a mistake. what: the file, for the log.
+  void tell_of_ignored_labels(const Host& host, const std::string& what) const {
+    const Column& c = columns_.back();
+    const plait_field& field = fields_.back();
+    if (c.file || field.role != PLAIT_FIELD_TARGET || c.size == 0) return;
+    const uint32_t dtype = field.shape.dtype;
+    const std::string text = ignored_labels_text(c.bytes.span().subspan(c.offset), dtype,
+                                                 c.size / kit::dtype_bytes(dtype));
+    if (!text.empty()) host.log(PLAIT_LOG_INFO, what + ": " + text);
   }
 
   // The file that the samples come from, for text_of().

@@ -81,6 +81,21 @@ class Csv(Case):
         self.assertGreater(self.train(), 0.9)
         self.fails(2, ["check", "t.toml", "data.train.header=true"], "set header = false")
 
+    def test_labels_below_0(self):
+        """They are ignored, which is told where they are not those by which files mark it."""
+        self.write("t.toml", RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "y"\ntarget_type = "i32"\n' + MODEL)
+        self.write("a.csv", "x,y\n1,0\n2,-1\n3,-3\n4,2\n5,-100\n6,-4\n")
+        for verb in ("check", "run"):
+            said = self.expect(0, verb, "t.toml").err
+            self.assertEqual(said.count("target of path './a.csv': 4 of 6 integers are below 0, such as -3 in sample 2; "
+                                        "the loss cross_entropy ignores labels below 0"), 1, said)
+            self.assertNotIn("ignores", self.expect(0, verb, "t.toml", "-q").err)
+        self.write("a.csv", "x,y\n1,0\n2,-1\n3,1\n4,2\n5,-100\n")
+        self.assertNotIn("ignores", self.expect(0, "check", "t.toml").err)
+        self.write("a.csv", "x,y\n1,0\n2,-3\n")  # real numbers are no labels
+        self.assertNotIn("ignores", self.expect(0, "check", "t.toml", "data.train.target_type=f32", "loss.type=mse",
+                                                'model.layers=[{type="linear",out=1}]', "metrics=[]").err)
+
 
 class Large(Case):
     def test_a_file_of_20_gib_is_not_held_in_memory(self):
@@ -126,6 +141,18 @@ class Npz(Case):
             losses.append(self.expect(0, "run", "t.toml", "--json").event("done")["loss"])
         self.assertEqual(len(set(losses)), 1)
         self.assertLess(losses[0], 0.9)
+
+    def test_labels_below_0(self):
+        (self.folder / "x.npy").write_bytes(self.npy("<f4", "(2, 2)", struct.pack("<4f", 1, 2, 3, 4)))
+        model = MODEL.replace('[[metrics]]\ntype = "accuracy"\n', "")
+        for kind, letter in (("<i4", "i"), ("<i8", "q")):
+            (self.folder / "y.npy").write_bytes(self.npy(kind, "(2,)", struct.pack(f"<2{letter}", 1, -2)))
+            self.write("t.toml", RUN + '[data.train]\ntype = "npy"\ninput = "x.npy"\ntarget = "y.npy"\n' + model)
+            self.assertIn("target './y.npy': 1 of 2 integers is below 0, such as -2 in sample 1; the loss", self.expect(0, "run", "t.toml").err)
+        head = '{"x": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}, "y": {"dtype": "I32", "shape": [2], "data_offsets": [8, 16]}}'
+        (self.folder / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head.encode() + struct.pack("<2f2i", 1, 2, -5, 0))
+        self.write("t.toml", RUN + '[data.train]\ntype = "safetensors"\npath = "a.safetensors"\ninput = "x"\ntarget = "y"\n' + model)
+        self.assertIn("tensor 'y' of path './a.safetensors': 1 of 2 integers is below 0, such as -5 in sample 0", self.expect(0, "run", "t.toml").err)
 
     def test_no_samples(self):
         for name, kind, shape in (("x.npy", "<f4", "(0, 2)"), ("y.npy", "|u1", "(0,)")):

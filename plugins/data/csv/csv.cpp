@@ -105,6 +105,7 @@ class Csv : public ColumnDataset {
       if (request.target_type != csv::TargetType::kReal)
         shape = t.targets == 1 ? Shape({}, PLAIT_I32) : Shape(shape.dims, PLAIT_I32);
       add("target", PLAIT_FIELD_TARGET, shape, t.rows, std::move(t.target));
+      tell_of_ignored_labels(host, "target of path '" + std::string(o.text("path")) + "'");
     }
     if (!request.weight.empty())
       add("weight", PLAIT_FIELD_WEIGHT, Shape(std::vector<int64_t>{}), t.rows, std::move(t.weight));

@@ -32,7 +32,8 @@ constexpr plait_option kNpz[] = {
 
 class ArrayDataset : public data::ColumnDataset {
  protected:
-  using ColumnDataset::ColumnDataset;
+  ArrayDataset(const Host& host, std::string part, bool metadata = false)
+      : ColumnDataset(std::move(part), metadata), host_(host) {}
 
   // An array that is read by position: `size` bytes of a file from `begin` on.
   void add_placed(const support::SourceFile& source, const char* name, uint32_t role,
@@ -72,16 +73,21 @@ class ArrayDataset : public data::ColumnDataset {
                         ", expected one f4 or f8 per sample: shape (samples)");
     add(name, role, sample, header.dims[0], std::move(bytes), header.offset);
     if (role == PLAIT_FIELD_WEIGHT) check_weights(source);
+    tell_of_ignored_labels(host_, source.option + " '" + source.path + "'");
   }
+
+ private:
+  const Host host_;
 };
 
 class Npy : public ArrayDataset {
  public:
-  Npy(const Host&, const Options& o) : Npy(o, false) {}
-  Npy(const Host&, const Options& o, MetadataOnly) : Npy(o, true) {}
+  Npy(const Host& host, const Options& o) : Npy(host, o, false) {}
+  Npy(const Host& host, const Options& o, MetadataOnly) : Npy(host, o, true) {}
 
  private:
-  Npy(const Options& o, bool metadata) : ArrayDataset("data.npy", metadata) {
+  Npy(const Host& host, const Options& o, bool metadata)
+      : ArrayDataset(host, "data.npy", metadata) {
     note_source(std::string(o.text("input")));
     open(o, "input", PLAIT_FIELD_INPUT);
     if (!o.text("target").empty()) open(o, "target", PLAIT_FIELD_TARGET);
@@ -104,7 +110,7 @@ class Npy : public ArrayDataset {
 
 class Npz : public ArrayDataset {
  public:
-  Npz(const Host&, const Options& o) : ArrayDataset("data.npz"), path_(o.text("path")) {
+  Npz(const Host& host, const Options& o) : ArrayDataset(host, "data.npz"), path_(o.text("path")) {
     const support::SourceFile source{"data.npz", "path", path_};
     note_source(path_);
     file_ = std::make_shared<const support::SteadyFile>(source, "");

@@ -22,11 +22,11 @@ constexpr plait_option kSafetensors[] = {
 
 class Safetensors : public data::ColumnDataset {
  public:
-  Safetensors(const Host&, const Options& o) : Safetensors(o, false) {}
-  Safetensors(const Host&, const Options& o, MetadataOnly) : Safetensors(o, true) {}
+  Safetensors(const Host& host, const Options& o) : Safetensors(host, o, false) {}
+  Safetensors(const Host& host, const Options& o, MetadataOnly) : Safetensors(host, o, true) {}
 
  private:
-  Safetensors(const Options& o, bool metadata)
+  Safetensors(const Host& host, const Options& o, bool metadata)
       : ColumnDataset("data.safetensors", metadata),
         file_(std::make_unique<support::TensorFile>(
             support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
@@ -39,8 +39,10 @@ class Safetensors : public data::ColumnDataset {
            std::string("[data.safetensors] input is empty, expected a tensor's name; set at ") +
                o.origin("input"));
     for (const std::string& name : inputs) add_tensor(o, name, PLAIT_FIELD_INPUT, "input");
-    for (const std::string& name : o.texts("target"))
+    for (const std::string& name : o.texts("target")) {
       add_tensor(o, name, PLAIT_FIELD_TARGET, "target");
+      tell_of_ignored_labels(host, "tensor '" + name + "' of path '" + source_.path + "'");
+    }
     if (const std::string name(o.text("weight")); !name.empty()) {
       add_tensor(o, name, PLAIT_FIELD_WEIGHT, "weight");
       check_weights(source_);
