@@ -10,9 +10,12 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Window(Case):
-    def check(self, columns, *words):
+    def check(self, columns, *words, code=0):
         """The text, of which no line is wider than the window where it could be broken."""
-        text = STYLE.sub("", self.on_terminal(*words, columns=columns, env={"LC_ALL": "C.UTF-8"}))
+        text = self.on_terminal(*words, columns=columns, env={"LC_ALL": "C.UTF-8"}, code=code)
+        return self.fits(columns, STYLE.sub("", text), words)
+
+    def fits(self, columns, text, words):
         for line in text.splitlines():
             if len(line) > columns:
                 indent = len(line) - len(line.lstrip())
@@ -54,6 +57,37 @@ class Window(Case):
         self.write("t.toml", TINY)
         text = STYLE.sub("", self.on_terminal("run", "t.toml", "run.log_every=1", "evaluate.every=10", columns=40))
         self.assertRegex(" ".join(text.split()), r" eval/accuracy first 0\.\d{4}, last 0\.\d{4}, lowest \(step\) 0\.\d{4} \(\d+\), highest ")
+
+    def test_check(self):
+        self.write("t.toml", TINY)
+        words = ("check", "t.toml", "run.stepz=1", "optimizer.learning_rat=1")
+        whole = self.expect(2, *words).out
+        self.assertGreater(max(map(len, whole.splitlines())), 80)
+        for columns in (80, 40):
+            text = self.check(columns, *words, code=2)
+            self.assertEqual(text.split(), whole.split())
+            self.assertRegex(text, r"(?m)^  \S")
+        self.check(80, "check", "t.toml")
+
+    def test_data_show(self):
+        self.write("t.toml", TINY.replace("[8]", "[48]"))
+        whole = self.expect(0, "data", "show", "t.toml", "--count", "1").out
+        row = whole.splitlines()[-2]
+        self.assertGreater(len(row), 180)
+        for columns in (80, 40):
+            text = self.check(columns, "data", "show", "t.toml", "--count", "1")
+            self.assertIn(" ".join(row.split()), " ".join(text.split()))
+
+    def test_machine_and_plugins(self):
+        for words in (("devices",), ("env",), ("plugins",), ("plugins", "--report"), ("plugins", "layer"), ("plugins", "adamw")):
+            whole = self.expect(0, *words).out
+            for columns in (80, 40):
+                text = self.check(columns, *words)
+                if words not in (("env",), ("plugins", "--report")):  # these have variables of the environment, and paths
+                    self.assertEqual(sorted(text.split()), sorted(whole.split()), words)
+        wide = self.check(80, "env")
+        self.assertRegex(wide, r"(?m)^plugins {2,}\S.*\n {11,}\S")  # below its beginning
+        self.assertRegex(self.expect(0, "env").out, r"(?m)^plugins  .{200}")
 
     def test_compare(self):
         self.write("t.toml", TINY)

@@ -7,7 +7,7 @@
 namespace plait::cli {
 namespace {
 
-constexpr int kIndent = 2, kBelow = 6, kLeastText = 36;  // columns
+constexpr int kBelow = 4, kLeastText = 36;  // columns
 
 std::string blanks(int n) { return std::string(static_cast<size_t>(std::max(n, 0)), ' '); }
 
@@ -35,14 +35,14 @@ std::string block(const std::string& text, int indent, int columns, bool utf8) {
 }  // namespace
 
 std::string definition(const std::string& name, const std::string& text, int begin, int columns,
-                       bool utf8) {
+                       bool utf8, int indent) {
   const bool below = columns > 0 && columns - begin < kLeastText;
-  const std::string first = blanks(kIndent) + name;
+  const std::string first = blanks(indent) + name;
   if (text.empty()) return first + "\n";
-  const int indent = below ? kBelow : begin, width = columns_of(first, utf8);
-  const std::string lines = block(text, indent, columns, utf8);
+  const int of_text = below ? indent + kBelow : begin, width = columns_of(first, utf8);
+  const std::string lines = block(text, of_text, columns, utf8);
   if (below || width >= begin) return wrapped(first, columns, utf8) + "\n" + lines + "\n";
-  return first + blanks(begin - width) + lines.substr(static_cast<size_t>(indent)) + "\n";
+  return first + blanks(begin - width) + lines.substr(static_cast<size_t>(of_text)) + "\n";
 }
 
 }  // namespace plait::cli

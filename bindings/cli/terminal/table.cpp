@@ -1,8 +1,10 @@
 #include "bindings/cli/terminal/table.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "bindings/cli/terminal/cells.hpp"
+#include "bindings/cli/terminal/definitions.hpp"
 
 namespace plait::cli {
 namespace {
@@ -58,6 +60,22 @@ std::string Table::fitted(const std::string& indent, int columns, bool utf8) con
     }
     all += wrapped(indent + rows_[r][0], columns, utf8) + "\n";
     if (!rest.empty()) all += wrapped(indent + "  " + rest, columns, utf8) + "\n";
+  }
+  return all;
+}
+
+std::string Table::with_texts(const std::string& indent, int columns, bool utf8) const {
+  std::string all = text(indent);
+  if (columns <= 0 || widest_line(all) <= columns) return all;
+  all.clear();
+  Table names(alignment_.substr(0, alignment_.size() - 1));
+  for (const auto& row : rows_) names.row({row.begin(), row.end() - 1});
+  const int begin = static_cast<int>(indent.size()) + widest_line(names.text()) + 2;
+  std::istringstream lines(names.text());
+  std::string name;
+  for (const auto& row : rows_) {
+    std::getline(lines, name);
+    all += definition(name, row.back(), begin, columns, utf8, static_cast<int>(indent.size()));
   }
   return all;
 }

@@ -18,6 +18,9 @@ class Table {
   // first, which has the names of the columns, is a line with its first cell, and below it the
   // others with their names.
   std::string fitted(const std::string& indent, int columns, bool utf8) const;
+  // The same of a table without names of columns, in which the last cell of a row is a text: where
+  // a line would be longer, texts are broken, as definition() does it.
+  std::string with_texts(const std::string& indent, int columns, bool utf8) const;
 
  private:
   std::string alignment_;

@@ -86,10 +86,10 @@ int check(Context& context, const FileArguments& file) {
     Json shown = problems[i];
     // As in the engine's list: what to do about several in a row is said behind the last of them.
     if (i + 1 < problems.size() && shown["hint"] == problems[i + 1]["hint"]) shown["hint"] = "";
-    context.terminal.line(problem_text(shown));
+    context.terminal.paragraph(problem_text(shown));
   }
   if (problems.empty()) {
-    if (!context.terminal.quiet) context.terminal.line(name + ": no problems");
+    if (!context.terminal.quiet) context.terminal.paragraph(name + ": no problems");
     return kOk;
   }
   context.terminal.note(problems.size() == 1 ? "1 problem" : strf("%zu problems", problems.size()));

@@ -219,22 +219,22 @@ class Show {
       record["learned"] = learned;
       record["labels"] = tokens.labels;
     }
-    context_.terminal.line(context_.terminal.bold(head));
+    context_.terminal.paragraph(context_.terminal.bold(head));
     const std::span<const int64_t> ids(tokens.ids), labels(tokens.labels);
     if (tokenizer_) {
       const Decode to_text = [&](std::span<const int64_t> some) { return decode(some); };
       context_.terminal.line("  text    " + marked_text(tokens, n, to_text));
       record["text"] = decode(ids.first(n));
     }
-    context_.terminal.line("  ids     " + numbers(ids.first(n), arguments_.width));
+    context_.terminal.paragraph("  ids     " + numbers(ids.first(n), arguments_.width));
     if (!labels.empty())
-      context_.terminal.line("  labels  " + numbers(labels.first(n), arguments_.width));
+      context_.terminal.paragraph("  labels  " + numbers(labels.first(n), arguments_.width));
     for (const auto& [name, values] : more.items()) {
       record[name] = values;
       std::string row;
       for (size_t k = 0; k < std::min<size_t>(std::min(values.size(), n), arguments_.width); ++k)
         row += (k ? " " : "") + values[k].dump();
-      context_.terminal.line(strf("  %-7s ", name.c_str()) + row);
+      context_.terminal.paragraph(strf("  %-7s ", name.c_str()) + row);
     }
     context_.terminal.record(record);
   }
@@ -341,8 +341,8 @@ class Show {
       lines[name] += (lines[name].empty() ? ": " : ", ") + key + " = " + one.at("value").dump();
     }
     for (auto& [name, record] : records) {
-      context_.terminal.line("[data." + name + "] " +
-                             record["options"].value("type", std::string()) + lines[name]);
+      context_.terminal.paragraph("[data." + name + "] " +
+                                  record["options"].value("type", std::string()) + lines[name]);
       datasets_.push_back(std::move(record));
     }
     if (datasets_.size() > 1)
@@ -482,7 +482,7 @@ class Show {
       if (values.size() > arguments_.width)
         row += strf(" ... (%llu more)",
                     static_cast<unsigned long long>(values.size() - arguments_.width));
-      context_.terminal.line("  " + name + row);
+      context_.terminal.paragraph("  " + name + row);
     }
     context_.terminal.record(record);
   }

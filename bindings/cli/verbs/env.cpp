@@ -134,7 +134,7 @@ void show(Terminal& t, const Json& f) {
   for (const auto& [name, value] : f["variables"].items())
     table.row({name, value.get<std::string>()});
   table.row({"launcher", job_text(f["job"])});
-  t.raw(table.text());
+  t.raw(table.with_texts("", t.columns(), t.utf8()));
 }
 
 int env(Context& context) {
@@ -153,7 +153,8 @@ int devices(Context& context) {
   for (const Json& one : all)
     table.row({one.value("name", ""), one.value("usable", false) ? "usable" : "not usable",
                detail_text(one)});
-  context.terminal.raw(table.text());
+  Terminal& t = context.terminal;
+  t.raw(table.with_texts("", t.columns(), t.utf8()));
   return kOk;
 }
 

@@ -22,29 +22,29 @@ std::string item_title(const Json& item) {
 
 void show_list(Terminal& t, const Json& registry) {
   for (const Json& plugin : registry.value("plugins", Json::array())) {
-    t.line(t.bold(plugin.value("name", "")) + " " + plugin.value("version", "") + "  " +
-           plugin.value("summary", "") + "  " + t.dim(plugin.value("path", "")));
+    t.paragraph(t.bold(plugin.value("name", "")) + " " + plugin.value("version", "") + "  " +
+                plugin.value("summary", "") + "  " + t.dim(plugin.value("path", "")));
     Table table("ll");
     for (const Json& item : plugin.value("items", Json::array()))
       if (kind_word(item.value("kind", "")) != "kernel")
         table.row({item_title(item), item.value("help", "")});
-    t.raw(table.text("  "));
+    t.raw(table.with_texts("  ", t.columns(), t.utf8()));
   }
 }
 
 void show_report(Terminal& t, const Json& registry) {
   for (const Json& entry : registry.value("report", Json::array())) {
-    t.line(entry.value("outcome", "") + "  " + entry.value("path", "") + "  (" +
-           entry.value("source", "") + ")");
+    t.paragraph(entry.value("outcome", "") + "  " + entry.value("path", "") + "  (" +
+                entry.value("source", "") + ")");
     if (const std::string reason = entry.value("reason", ""); !reason.empty())
-      t.line("    " + reason);
-    if (const std::string fix = entry.value("fix", ""); !fix.empty()) t.line("    " + fix);
+      t.paragraph("    " + reason);
+    if (const std::string fix = entry.value("fix", ""); !fix.empty()) t.paragraph("    " + fix);
   }
 }
 
 void show_item(Terminal& t, const Json& plugin, const Json& item) {
-  t.line(t.bold(item_title(item)) + ": " + item.value("help", "") + "  (" +
-         plugin.value("name", "") + " " + plugin.value("version", "") + ")");
+  t.paragraph(t.bold(item_title(item)) + ": " + item.value("help", "") + "  (" +
+              plugin.value("name", "") + " " + plugin.value("version", "") + ")");
   Table table("ll");
   for (const Json& option : item.value("options", Json::array())) {
     const bool required = !option.contains("default") || option["default"].is_null();
@@ -56,7 +56,8 @@ void show_item(Terminal& t, const Json& plugin, const Json& item) {
     table.row({"learning_rate, weight_decay", "number >= 0; by default " +
                                                   item["learning_rate"].dump() + " and " +
                                                   item["weight_decay"].dump()});
-  t.raw(table.empty() ? "  no options of its own\n" : table.text("  "));
+  t.raw(table.empty() ? "  no options of its own\n"
+                      : table.with_texts("  ", t.columns(), t.utf8()));
 }
 
 int show_items(Context& context, const Json& registry, const std::string& wanted) {
@@ -88,7 +89,8 @@ int inspect(Context& context, const std::string& path) {
   Table table("ll");
   for (const auto& [key, value] : facts.items())
     table.row({key, value.is_string() ? value.get<std::string>() : value.dump()});
-  if (context.terminal.human()) context.terminal.raw(table.text());
+  Terminal& t = context.terminal;
+  if (t.human()) t.raw(table.with_texts("", t.columns(), t.utf8()));
   if (facts.value("note", Json()).is_null())
     throw CliError(kEnvironment,
                    "[cli] '" + path +
