@@ -1,10 +1,14 @@
 """Texts in a window of few columns: every line fits, unless a single word is longer."""
 
+import fcntl
+import os
 import re
+import struct
 import subprocess
+import termios
 import unittest
 
-from support import PLAIT, TINY, Case
+from support import PLAIT, TIME, TINY, Case, read_screen
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -57,6 +61,31 @@ class Window(Case):
         self.write("t.toml", TINY)
         text = STYLE.sub("", self.on_terminal("run", "t.toml", "run.log_every=1", "evaluate.every=10", columns=40))
         self.assertRegex(" ".join(text.split()), r" eval/accuracy first 0\.\d{4}, last 0\.\d{4}, lowest \(step\) 0\.\d{4} \(\d+\), highest ")
+
+    def both(self, columns, *words):
+        """What comes to a terminal that has both standard output and standard error."""
+        screen, terminal = os.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        with subprocess.Popen([PLAIT, *words], cwd=self.folder, env={**self.environment(), "LC_ALL": "C.UTF-8"},
+                              stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal) as run:
+            os.close(terminal)
+            text = read_screen(screen)
+            self.assertEqual(run.wait(TIME), 0, text)
+        os.close(screen)
+        return STYLE.sub("", text.decode().replace("\r\n", "\n"))
+
+    def test_run(self):
+        self.write("t.toml", TINY)
+        words = ["run", "t.toml", "run.steps=200", "evaluate.every=100", "run.progress=false"]
+        for columns in (80, 40):
+            for more in ([], ["-v"]):
+                text = self.both(columns, *words, *more).replace("\r\x1b[K", "")
+                self.fits(columns, text, words)
+        self.assertRegex(text, r"\n\[evaluate\] step 100: loss [^\n]*\n  [^\n]")  # the line goes on, indented
+        joined = " ".join(text.split())
+        self.assertRegex(joined, r"tiny: \d+ parameters on cpu \(\d+ threads?\), 200 steps of 16 samples")
+        self.assertRegex(joined, r" samples/s, .* of it in steps evaluated on \[data.eval\]: 100 samples in ")
+        self.assertRegex(self.expect(0, *words).out, r"(?m)^tiny: \d+ parameters on .* samples$")  # whole in a pipe
 
     def test_check(self):
         self.write("t.toml", TINY)

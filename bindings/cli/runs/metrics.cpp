@@ -60,16 +60,16 @@ std::string value_text(const std::string& name, double value) {
 }
 
 void show_metrics(Terminal& terminal, const Json& evaluation) {
-  terminal.line("evaluated on [data." + evaluation.value("dataset", "eval") +
-                "]: " + counted(evaluation.value("samples", 0LL), "sample") + " in " +
-                seconds_text(number(evaluation.value("seconds", Json(0)))));
+  terminal.paragraph("evaluated on [data." + evaluation.value("dataset", "eval") +
+                     "]: " + counted(evaluation.value("samples", 0LL), "sample") + " in " +
+                     seconds_text(number(evaluation.value("seconds", Json(0)))));
   std::string loss = "loss " + metric_text(number(evaluation.value("loss", Json())));
   if (evaluation.contains("token_perplexity"))
     loss += ", token_perplexity " + metric_text(number(evaluation.at("token_perplexity")));
-  terminal.line(loss);
+  terminal.paragraph(loss);
   const Json metrics = evaluation.value("metrics", Json::object());
   for (const auto& [name, value] : metrics.items())
-    terminal.line(terminal.bold(name + " " + metric_text(number(value))));
+    terminal.paragraph(terminal.bold(name + " " + metric_text(number(value))));
 }
 
 }  // namespace plait::cli

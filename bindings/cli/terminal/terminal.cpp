@@ -31,6 +31,13 @@ bool wants_color(int fd) {
   return isatty(fd) && !(none && *none) && !is_dumb();
 }
 
+// Of the window behind it; 0: it is none.
+int window_columns(int fd) {
+  winsize size = {};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col > 0 ? size.ws_col : 80;  // a serial line does not know
+}
+
 std::string styled(bool on, const char* code, std::string_view text) {
   if (!on) return std::string(text);
   return std::string("\033[") + code + "m" + std::string(text) + "\033[0m";
@@ -57,11 +64,7 @@ Terminal::Terminal()
       color_err_(wants_color(STDERR_FILENO)),
       utf8_(std::string_view(nl_langinfo(CODESET)) == "UTF-8") {}
 
-int Terminal::columns() const {
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col > 0 ? size.ws_col : 80;  // a serial line does not know
-}
+int Terminal::columns() const { return window_columns(STDOUT_FILENO); }
 
 int Terminal::rows() const {
   winsize size = {};
@@ -134,7 +137,9 @@ void Terminal::log(uint32_t level, std::string_view text) {
   const std::string word = level == PLAIT_LOG_WARN    ? "warning: "
                            : level >= PLAIT_LOG_ERROR ? "error: "
                                                       : "";
-  to_stderr(styled(color_err_, color, word + std::string(text)));
+  // Warnings and errors may name commands, which are copied: they stay whole.
+  const int columns = level < PLAIT_LOG_WARN ? window_columns(STDERR_FILENO) : 0;
+  to_stderr(styled(color_err_, color, wrapped(word + std::string(text), columns, utf8_)));
 }
 
 void Terminal::notice(std::string_view text) {

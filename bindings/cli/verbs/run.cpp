@@ -118,12 +118,12 @@ void Run::announce(const Json& plan, const Json& session) {
   if (terminal_.quiet) return;
   if (!own_.alone() && !started_by_plait())
     terminal_.note(counted(own_.size, "rank") + ", launcher " + own_.source + ": " + own_.reason);
-  terminal_.line(plan.value("name", "") + ": " +
-                 counted(plan.value("parameter_count", 0LL), "parameter") + " on " +
-                 plan.value("device", "") + " (" + counted(plan.value("threads", 0LL), "thread") +
-                 "), " + counted(plan.value("steps", 0LL), "step") + " of " +
-                 counted(plan.value("global_batch", 0LL), "sample"));
-  terminal_.line("run directory " + session.value("run_dir", ""));
+  terminal_.paragraph(
+      plan.value("name", "") + ": " + counted(plan.value("parameter_count", 0LL), "parameter") +
+      " on " + plan.value("device", "") + " (" + counted(plan.value("threads", 0LL), "thread") +
+      "), " + counted(plan.value("steps", 0LL), "step") + " of " +
+      counted(plan.value("global_batch", 0LL), "sample"));
+  terminal_.paragraph("run directory " + session.value("run_dir", ""));
 }
 
 // Evaluations and checkpoints, which the engine does not tell a host during a run.
@@ -214,25 +214,25 @@ void Run::report(const Json& facts, const plait_step_result& last, bool saved) {
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
   const auto step = static_cast<long long>(last.step);
   if (stepped) {
-    terminal_.line(strf(saved ? "done after step %lld" : "ended after step %lld", step) +
-                   (last.skipped ? ", which was skipped: values were not finite"
-                                 : ": training loss " + metric_text(last.loss)));
+    terminal_.paragraph(strf(saved ? "done after step %lld" : "ended after step %lld", step) +
+                        (last.skipped ? ", which was skipped: values were not finite"
+                                      : ": training loss " + metric_text(last.loss)));
     const auto skipped = static_cast<long long>(last.skipped_steps);
     if (early)
-      terminal_.line(strf("stopped early, after %lld of ", step) + counted(steps, "step") +
-                     ": evaluate.early_stop");
+      terminal_.paragraph(strf("stopped early, after %lld of ", step) + counted(steps, "step") +
+                          ": evaluate.early_stop");
     if (skipped > 0)
-      terminal_.line(strf("%lld of ", skipped) + counted(step, "step") +
-                     (skipped == 1 ? " was" : " were") + " skipped: values were not finite");
-    terminal_.line(rates_text(rates) + times_text(seconds, trained));
+      terminal_.paragraph(strf("%lld of ", skipped) + counted(step, "step") +
+                          (skipped == 1 ? " was" : " were") + " skipped: values were not finite");
+    terminal_.paragraph(rates_text(rates) + times_text(seconds, trained));
   } else {
-    terminal_.line(
+    terminal_.paragraph(
         strf("nothing to do: step %lld was the last; run.steps=N changes the length", step));
   }
   if (!evaluation.is_null()) show_metrics(terminal_, evaluation);
   if (terminal_.quiet) return;
   if (stepped && terminal_.human() && !terminal_.silent) show_summary(terminal_, run_dir);
-  terminal_.line("files are in " + run_dir);
+  terminal_.paragraph("files are in " + run_dir);
 }
 
 // On another command line, or another day.
@@ -323,18 +323,18 @@ int Run::run() {
 void Run::tell_more(double opened) {
   if (terminal_.verbose == 0 || terminal_.quiet || terminal_.json) return;
   const Json memory = plan_.value("memory", Json::object());
-  terminal_.line(strf("batch: %lld samples = micro-batch %lld x accumulation %lld x data %lld",
-                      plan_.value("global_batch", 0LL), plan_.value("micro_batch", 0LL),
-                      plan_.value("accumulation", 1LL),
-                      plan_.value("topology", Json::object()).value("data", 1LL)));
-  terminal_.line("memory of this rank " + bytes_text(memory.value("total", 0.0)) + ", " +
-                 bytes_text(memory.value("transient", 0.0)) + " of it transient");
-  for (const std::string& line : shared_memory_lines(plan_)) terminal_.line(line);
+  terminal_.paragraph(strf("batch: %lld samples = micro-batch %lld x accumulation %lld x data %lld",
+                           plan_.value("global_batch", 0LL), plan_.value("micro_batch", 0LL),
+                           plan_.value("accumulation", 1LL),
+                           plan_.value("topology", Json::object()).value("data", 1LL)));
+  terminal_.paragraph("memory of this rank " + bytes_text(memory.value("total", 0.0)) + ", " +
+                      bytes_text(memory.value("transient", 0.0)) + " of it transient");
+  for (const std::string& line : shared_memory_lines(plan_)) terminal_.paragraph(line);
   for (const Json& program : plan_.value("programs", Json::array()))
-    terminal_.line("program " + program.value("name", "") +
-                   strf(": %zu kernels", program.value("kernels", Json::array()).size()));
-  terminal_.line("opened in " + seconds_text(opened) +
-                 ": memory, initial values, data, connections");
+    terminal_.paragraph("program " + program.value("name", "") +
+                        strf(": %zu kernels", program.value("kernels", Json::array()).size()));
+  terminal_.paragraph("opened in " + seconds_text(opened) +
+                      ": memory, initial values, data, connections");
 }
 
 // Memory that a process asked for is given to it when it is used: too much of it ends the process
@@ -368,7 +368,7 @@ int Run::train(const Plan& plan) {
   if (const auto step = facts.value("step", int64_t{0});
       arguments_.until > 0 && step >= arguments_.until) {
     terminal_.record({{"event", "stopped"}, {"run_dir", facts.value("run_dir", "")}});
-    terminal_.line(
+    terminal_.paragraph(
         strf("nothing to do: step %lld is behind --until", static_cast<long long>(step)));
     return kOk;
   }
