@@ -50,6 +50,13 @@ void show_head(Terminal& t, const Json& plan) {
 
 std::string count_text(const Json& of, const char* key) { return strf("%lld", of.value(key, 0LL)); }
 
+std::string parameters_text(const Terminal& t, const Json& plan) {
+  return t.bold(strf("%lld parameters, %lld of them trained", plan.value("parameter_count", 0LL),
+                     plan.value("trained_count", 0LL))) +
+         "; this rank writes " + bytes_text(plan.value("checkpoint_bytes", 0.0)) +
+         " to a checkpoint";
+}
+
 // Neighbours that differ in their names alone share a row, as the copies of a block do.
 void show_layers(Terminal& t, const Json& plan, bool all) {
   constexpr size_t kMostRows = 24, kShown = 18;
@@ -88,11 +95,7 @@ void show_layers(Terminal& t, const Json& plan, bool all) {
   }
   t.paragraph("");
   t.raw(table.fitted("  ", t.columns(), t.utf8()));
-  t.paragraph("  " +
-              t.bold(strf("%lld parameters, %lld of them trained",
-                          plan.value("parameter_count", 0LL), plan.value("trained_count", 0LL))) +
-              "; this rank writes " + bytes_text(plan.value("checkpoint_bytes", 0.0)) +
-              " to a checkpoint");
+  t.paragraph("  " + parameters_text(t, plan));
 }
 
 // Of each adapter, beside the model.
@@ -137,13 +140,9 @@ std::string memory_text(const Json& memory) {
          (host.empty() ? "" : "; on the host " + bytes_text(on_host) + ": " + host);
 }
 
-// all: a row for each kind, also of 0 bytes, with the bytes as numbers.
-void show_memory(Terminal& t, const Json& plan, bool all) {
-  Table table("lrr");
-  const Json memory = plan.value("memory", Json::object());
-  for (const auto& [name, bytes] : memory.items())
-    table.row({name, bytes_text(bytes.get<double>()), bytes.dump()});
-  const double total = memory.value("total", 0.0);
+// "memory of this rank: 2.1 MiB; this machine has 23.5 GiB".
+std::string total_memory_text(const Terminal& t, const Json& plan) {
+  const double total = plan.value("memory", Json::object()).value("total", 0.0);
   const auto here = static_cast<double>(machine().memory);
   const auto ranks = plan.value("topology", Json::object()).value("ranks", int64_t{1});
   std::string text = t.bold("memory of this rank: " + bytes_text(total));
@@ -153,7 +152,17 @@ void show_memory(Terminal& t, const Json& plan, bool all) {
     text += t.bold("; on one machine " + together);
   else if (here > 0)
     text += "; this machine has " + bytes_text(here);
-  t.paragraph("\n" + text + (all ? "  (arena: on the device; total: with that of the host)" : ""));
+  return text;
+}
+
+// all: a row for each kind, also of 0 bytes, with the bytes as numbers.
+void show_memory(Terminal& t, const Json& plan, bool all) {
+  Table table("lrr");
+  const Json memory = plan.value("memory", Json::object());
+  for (const auto& [name, bytes] : memory.items())
+    table.row({name, bytes_text(bytes.get<double>()), bytes.dump()});
+  t.paragraph("\n" + total_memory_text(t, plan) +
+              (all ? "  (arena: on the device; total: with that of the host)" : ""));
   for (const std::string& line : shared_memory_lines(plan)) t.paragraph("  " + line);
   if (all)
     t.raw(table.fitted("  ", t.columns(), t.utf8()));
@@ -395,6 +404,13 @@ std::vector<std::string> shared_memory_lines(const Json& plan) {
 }
 
 void show_plan(Terminal& t, const Json& plan, PlanDetail detail) {
+  if (detail == PlanDetail::kFigures) {
+    t.paragraph(parameters_text(t, plan));
+    t.paragraph(total_memory_text(t, plan));
+    for (const std::string& line : shared_memory_lines(plan)) t.paragraph("  " + line);
+    t.paragraph("  " + memory_text(plan.value("memory", Json::object())));
+    return;
+  }
   const bool all = detail == PlanDetail::kAll;
   show_head(t, plan);
   show_layers(t, plan, all);

@@ -9,8 +9,8 @@
 
 namespace plait::cli {
 
-// What fits a screen, or also every parameter and every kernel.
-enum class PlanDetail { kScreen, kAll };
+// Parameters and memory alone, what fits a screen, or also every parameter and every kernel.
+enum class PlanDetail { kFigures, kScreen, kAll };
 void show_plan(Terminal& t, const Json& plan, PlanDetail detail);
 // The element type and the dims of each operand and result, op by op.
 void show_types(Terminal& t, const Json& plan);

@@ -377,6 +377,20 @@ length = 8
     def test_a_small_model_takes_one_screen(self):
         self.assertLess(len(self.on_terminal("plan", "t.toml", columns=80).splitlines()), 24)
 
+    def test_quiet(self):
+        """Parameters and memory alone, as the whole plan has them."""
+        for words in ((), TWO, ("topology.data=2",), ("-v",)):
+            whole = [line.strip() for line in self.expect(0, "plan", "t.toml", *(w for w in words if w != "-v")).out.splitlines()]
+            lines = self.expect(0, "plan", "t.toml", *words, "-q").out.splitlines()
+            self.assertIn(len(lines), (3, 4), lines)  # the fourth: shared memory of ranks
+            for line in lines:
+                self.assertIn(line.strip(), whole)
+            self.assertRegex(lines[0], r"^\d+ parameters, \d+ of them trained; this rank writes ")
+            self.assertRegex(lines[1], r"^memory of this rank: ")
+            self.assertRegex(lines[-1], r"^  on the device ")
+        for words in (["--ir"], ["--types"], ["--every-rank"]):  # what was asked for by name
+            self.assertEqual(self.expect(0, "plan", "t.toml", *words, "-q").out, self.expect(0, "plan", "t.toml", *words).out)
+
     def test_it_fits_a_narrow_terminal(self):
         for words in ((), TWO):
             text = self.on_terminal("plan", "t.toml", *words, columns=40)

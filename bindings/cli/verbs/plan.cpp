@@ -106,7 +106,10 @@ int plan(Context& context, const PlanArguments& arguments) {
     show_types(t, plan);
     return kOk;
   }
-  show_plan(t, plan, t.verbose > 0 ? PlanDetail::kAll : PlanDetail::kScreen);
+  show_plan(t, plan,
+            t.quiet         ? PlanDetail::kFigures
+            : t.verbose > 0 ? PlanDetail::kAll
+                            : PlanDetail::kScreen);
   return kOk;
 }
 
@@ -116,7 +119,7 @@ void add_plan(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "plan",
       "shows layers, memory, FLOPs and programs of FILE; touches no device; -v: every parameter "
-      "and kernel");
+      "and kernel, -q: parameters and memory alone");
   const auto arguments = std::make_shared<PlanArguments>();
   add_file(*verb, arguments->file);
   CLI::Option* rank = verb->add_option("--rank", arguments->rank, "the rank to plan for; default 0")
