@@ -92,7 +92,8 @@ class StagedCall {
   StagedCall& operator=(const StagedCall&) = delete;
 
   void start(plait_queue* queue) {
-    if (layout_.in > 0) {
+    // The backend refuses what is started again; the operands of a call that runs stay.
+    if (layout_.in > 0 && !active_) {
       copy(queue, PLAIT_COPY_TO_HOST, memory_.data() + layout_.in_at, in_, layout_.in);
       const plait_device_item& d = group_.device->item();
       if (plait_error* e = try_plugin({group_.device->plugin(), "sync", "device", d.name},
@@ -100,10 +101,12 @@ class StagedCall {
         throw from_c(e);
     }
     group_.call("start", [&] { return group_.item.start(call_, nullptr); });
+    active_ = true;
   }
 
   void finish(plait_queue* queue) {
     group_.call("finish", [&] { return group_.item.finish(call_, nullptr); });
+    active_ = false;
     if (layout_.out > 0)
       copy(queue, PLAIT_COPY_TO_DEVICE, out_, memory_.data() + layout_.out_at, layout_.out);
   }
@@ -122,6 +125,7 @@ class StagedCall {
   const Layout layout_;
   HostMemory memory_;
   plait_comm_call* call_ = nullptr;
+  bool active_ = false;  // started and not finished
 };
 
 StagedGroup& of(plait_comm* comm) { return *reinterpret_cast<StagedGroup*>(comm); }
