@@ -7,11 +7,13 @@ left out, which then has `value` in the library; `other` is another value of the
 cases are made again and compared.
 """
 
-import argparse
 import json
 import pathlib
+import sys
 
 from transformers import AutoConfig
+
+import case_file
 
 HERE = pathlib.Path(__file__).parent
 FILE = HERE / "hf_defaults.json"
@@ -102,15 +104,5 @@ def cases():
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    text = "[\n" + ",\n".join(json.dumps(case) for case in cases()) + "\n]\n"
-    if parser.parse_args().check:
-        assert text == FILE.read_text(), FILE
-    else:
-        FILE.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(case_file.main(FILE, cases, __doc__))

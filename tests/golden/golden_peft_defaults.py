@@ -6,11 +6,13 @@ Writes peft_defaults.json: a list of cases. Each is the adapter_config.json of p
 library; `other` is another value of the key, with which the adapter is another one. With --check the cases are made again and compared.
 """
 
-import argparse
 import json
 import pathlib
+import sys
 
 from peft import PeftConfig
+
+import case_file
 
 HERE = pathlib.Path(__file__).parent
 FILE = HERE / "peft_defaults.json"
@@ -35,15 +37,5 @@ def cases():
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    text = "[\n" + ",\n".join(json.dumps(case) for case in cases()) + "\n]\n"
-    if parser.parse_args().check:
-        assert text == FILE.read_text(), FILE
-    else:
-        FILE.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(case_file.main(FILE, cases, __doc__))

@@ -52,7 +52,7 @@ class Reports {
  public:
   // The failure that is to be printed now, or NULL: the line reports none, its rank prints it, or
   // another rank has failed alike; one of another rank waits for that rank's own words, a shared
-  // one for those of rank 0. Valid until the next call.
+  // one for the words of rank 0. Valid until the next call.
   const FailureReport* add(std::string_view line);
   // Those that waited and that no rank has told in its own words; each is returned once.
   std::vector<FailureReport> take_untold();

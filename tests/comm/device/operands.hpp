@@ -20,7 +20,7 @@ class DeviceOperands {
   DeviceOperands(const DeviceOperands&) = delete;
   DeviceOperands& operator=(const DeviceOperands&) = delete;
 
-  // The call with its operands on the device; they overlap as those of the host do. An impossible
+  // The call with its operands on the device; they overlap as they do on the host. An impossible
   // call, which prepare() refuses, keeps its own.
   const plait_comm_desc& call() const { return call_; }
   // Puts what the operands are now, and guards around them, on the device.

@@ -143,7 +143,7 @@ TEST_CASE("a bound experiment shows as comments the tables that it does without"
     CAPTURE(bound);
     CHECK(contains(bound, shown) == !adds);
   }
-  // Of a dataset with some of its own, beside those of [data.train], too.
+  // Of a dataset with some of its own, beside the ones of [data.train], too.
   std::string own = kSmall;
   own.replace(own.find("file = \"b.csv\"\n"), 15,
               "file = \"b.csv\"\nnormalize.image = {divide = 2}\n");

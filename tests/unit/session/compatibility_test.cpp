@@ -26,7 +26,7 @@ const std::string kBegin = "[session] resuming with settings that differ from 'h
 
 }  // namespace
 
-TEST_CASE("settings that differ from those of a checkpoint are told, the first twelve of them") {
+TEST_CASE("settings that differ from the ones in a checkpoint are told, the first twelve") {
   Told told;
   checkpoint::RunState saved;
   saved.settings = session::result_config(*told.plan);

@@ -7,8 +7,8 @@
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "tests/reader_work/block_counter.hpp"
 #include "tests/unit/checkpoint/hostile.hpp"
-#include "tests/work/block_counter.hpp"
 
 namespace {
 
@@ -19,13 +19,13 @@ using namespace plait::checkpoint;
 constexpr uint64_t kMostEach = 60;
 
 void check(const HostileFile& file, const std::function<void()>& read) {
-  const uint64_t before = work::blocks();
+  const uint64_t before = reader_work::blocks();
   try {
     read();
   } catch (const plait::Error&) {
     // Refused.
   }
-  const uint64_t done = work::blocks() - before;
+  const uint64_t done = reader_work::blocks() - before;
   MESSAGE(file.what << ": " << file.bytes.size() << " bytes, " << done << " blocks");
   CHECK(done > 0);  // the parsers are the counted ones
   CHECK(done <= kMostEach * file.bytes.size());
@@ -43,10 +43,10 @@ TEST_CASE("four times the entries of a header take four times the work") {
     std::string bytes(8, '\0');
     for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(text.size() >> (8 * i) & 0xFF);
     bytes += text;
-    const uint64_t before = work::blocks();
+    const uint64_t before = reader_work::blocks();
     CHECK(parse_safetensors(bytes, bytes.size(), "f").tensors.size() ==
           static_cast<size_t>(entries));
-    return work::blocks() - before;
+    return reader_work::blocks() - before;
   };
   blocks_of(1);  // what exists once
   const uint64_t small = blocks_of(1000), large = blocks_of(4000);

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-namespace work {
+namespace reader_work {
 
 // Executed by this thread so far.
 uint64_t blocks() noexcept;
 
-}  // namespace work
+}  // namespace reader_work
