@@ -41,14 +41,18 @@ void remove_quietly(FileSystem& files, const std::string& path, Log& log) {
   }
 }
 
-uint64_t bytes_of(const SaveTensor& t) {
-  uint64_t bytes = dtype_bytes(t.dtype);
-  for (const int64_t extent : t.extent.empty() ? t.shape : t.extent)
-    bytes *= static_cast<uint64_t>(std::max<int64_t>(extent, 0));
-  return bytes;
-}
-
 }  // namespace
+
+uint64_t bytes_of(std::span<const SaveTensor> tensors) {
+  uint64_t sum = 0;
+  for (const SaveTensor& t : tensors) {
+    uint64_t bytes = dtype_bytes(t.dtype);
+    for (const int64_t extent : t.extent.empty() ? t.shape : t.extent)
+      bytes *= static_cast<uint64_t>(std::max<int64_t>(extent, 0));
+    sum += bytes;
+  }
+  return sum;
+}
 
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
   if (!starts_with(name, kStepPrefix)) return std::nullopt;
@@ -315,11 +319,9 @@ std::string CheckpointWriter::save(const RunState& state, std::span<const SaveTe
     write_manifest(state, folder, {write_files(files_, folder, 0, 1, tensors)});
     return publish(state, folder);
   } catch (...) {
-    uint64_t needed = 0;
-    for (const SaveTensor& t : tensors) needed += bytes_of(t);
     if (!folder.empty() && files_.is_folder(folder)) discard(folder);
     rethrow_with("[checkpoint] step " + std::to_string(state.step) + " could not be saved to " +
-                 path + " (needs " + human_bytes(needed) + ")");
+                 path + " (needs " + human_bytes(bytes_of(tensors)) + ")");
   }
 }
 

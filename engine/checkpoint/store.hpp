@@ -36,6 +36,9 @@ struct SaveTensor {
   std::function<std::span<const std::byte>()> next = {};
 };
 
+// What these take in files of tensors, without the headers.
+uint64_t bytes_of(std::span<const SaveTensor> tensors);
+
 struct CheckpointName {
   std::string name;  // of the folder
   int64_t step = 0;

@@ -279,8 +279,6 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
   if (files.is_file(join_path(path, kManifestName)))
     return std::make_unique<Checkpoint>(files, path);
   if (files.is_file(path)) return open_hint(files, path);
-  const char* const kNameOne =
-      "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
   if (const std::string missing = missing_in_save(files, path); !missing.empty())
     fail_not_found("[checkpoint] " + unfinished_text(path, missing) + kNameOne);
   for (const std::string& folder : {path, join_path(path, kCheckpoints)})

@@ -208,8 +208,6 @@ Survey survey(FileSystem& files, const std::string& given) {
 
 std::string choose_checkpoint(FileSystem& files, const std::string& place) {
   const Survey found = survey(files, place);
-  const char* const kNameOne =
-      "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
   if (found.kind == PlaceKind::kCheckpoint) {
     const Surveyed& one = found.checkpoints.at(0);
     if (one.condition == Condition::kNotCommitted)

@@ -12,6 +12,10 @@ namespace plait::checkpoint {
 
 inline constexpr char kCheckpoints[] = "ckpt";  // the folder of checkpoints in a run directory
 
+// What to do where a place is none that a checkpoint is read from.
+inline constexpr char kNameOne[] =
+    "; name a run directory, its ckpt/ folder, or a step-... folder or the file best inside";
+
 enum class Condition {
   kComplete,      // manifest and sizes of files are as they should be; contents are not read
   kDamaged,       // `fault` says what is wrong

@@ -25,7 +25,7 @@ class JsonLine {
   void value(
       double number);  // shortest text that reads back the same; not finite: "nan", "inf", "-inf"
   void value(float number);  // the same, as a float
-  // A time or a rate, with at most six decimals: that takes a quarter of the time of all digits.
+  // A time or a rate, with at most six decimals, which are found faster than the shortest text.
   // Outside of [0.001, 4e9) as field().
   void measured(std::string_view name, double number);
   void value(bool flag);

@@ -8,7 +8,6 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
-#include "engine/program/shape.hpp"
 #include "engine/session/rank_context.hpp"
 
 namespace plait::session {
@@ -34,16 +33,6 @@ uint32_t code_of(const std::string& error) {
   return static_cast<uint32_t>(std::stoul(error.substr(0, error.find(' '))));
 }
 std::string text_of(const std::string& error) { return error.substr(error.find(' ') + 1); }
-
-uint64_t bytes_of(std::span<const checkpoint::SaveTensor> tensors) {
-  uint64_t bytes = 0;
-  for (const checkpoint::SaveTensor& t : tensors) {
-    int64_t n = 1;
-    for (const int64_t extent : t.extent.empty() ? t.shape : t.extent) n *= extent;
-    bytes += program::bytes_of(n, t.dtype);
-  }
-  return bytes;
-}
 
 // A save of several ranks.
 struct SharedSave {
@@ -124,7 +113,7 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
                                std::span<const checkpoint::SaveTensor> tensors) {
   // The step is sent along: parts of different steps would make a checkpoint that looks valid.
   const std::string step = std::to_string(state.step);
-  const SharedSave save{collectives, state.step, bytes_of(tensors)};
+  const SharedSave save{collectives, state.step, checkpoint::bytes_of(tensors)};
   const std::string told = on_leader(save, [&] { return step + " " + writer().begin(state); });
   const std::string folder = told.substr(told.find(' ') + 1);
   const auto write = [&] {

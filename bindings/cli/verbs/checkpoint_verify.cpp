@@ -55,9 +55,7 @@ class Verify {
     const auto path = c.at("path").get<std::string>();
     if (c.at("state") == "not_committed") {
       // No checkpoint: nothing ever reads it, and the next save removes it.
-      context_.terminal.note("[checkpoint] " + path +
-                             " is not committed: an interrupted save, or one in progress; it "
-                             "lacks " +
+      context_.terminal.note("[checkpoint] " + path + " is not committed: it lacks " +
                              plain(c.at("fault").get<std::string>()));
       ++unfinished_;
     } else {
