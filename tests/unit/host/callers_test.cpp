@@ -149,20 +149,27 @@ TEST_CASE("threads may use a session one after another; concurrent calls succeed
     std::thread([&] {
       host::check(plait_session_step(hooked.session, nullptr, 0, nullptr));
     }).join();
-  std::atomic<int> done{0}, refused{0}, other{0};
+  // A thread that the scheduler stops inside a step causes any number of refusals in the other, so
+  // each thread repeats a refused call.
+  constexpr int kSteps = 300;
+  std::atomic<int> done{0}, other{0};
   auto hurry = [&] {
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < kSteps && other == 0;) {
       const auto f =
           failure_of([&] { host::check(plait_session_step(hooked.session, nullptr, 0, nullptr)); });
-      ++(f.code == PLAIT_OK ? done : f.code == PLAIT_ERR_STATE ? refused : other);
+      if (f.code == PLAIT_OK)
+        ++i, ++done;
+      else if (f.code == PLAIT_ERR_STATE)
+        std::this_thread::yield();
+      else
+        ++other;
     }
   };
   std::thread a(hurry), b(hurry);
   a.join();
   b.join();
   CHECK(other == 0);
-  CHECK(done + refused == 600);
-  CHECK(done >= 300 / 2);  // in each round at least one call succeeds
+  CHECK(done == 2 * kSteps);
   plait_step_result r{};
   r.struct_size = sizeof r;
   host::check(plait_session_step(hooked.session, nullptr, 0, &r));
