@@ -16,10 +16,10 @@ std::vector<std::string> PathResolver::candidates(const std::string& path) const
 }
 
 std::vector<std::string> PathResolver::in_sets(const std::string& path) const {
-  std::vector<std::string> found;
   if (!files || path.empty() || is_absolute(path) || data_folder.empty() ||
       !files->is_folder(data_folder))
-    return found;
+    return {};
+  std::vector<std::string> found;
   std::vector<std::string> names = files->list(data_folder);
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {

@@ -1,6 +1,7 @@
 // Cases of attention and rope: tokens around the blocks of a kernel, grouped heads, every mask,
 // dropout.
 // B samples, T queries, S keys, H query heads, G key heads, d and e channels.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/conformance/case.hpp"
@@ -25,7 +26,8 @@ void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<At
                     o = shape(type, {s.samples, s.queries, s.heads, s.value}),
                     lse = shape(type == PLAIT_F64 ? PLAIT_F64 : PLAIT_F32,
                                 {s.samples, s.heads, s.queries});
-  attrs.push_back(real("scale", 1 / std::sqrt(static_cast<double>(s.qk))));
+  if (std::none_of(attrs.begin(), attrs.end(), [](const Attr& a) { return a.name == "scale"; }))
+    attrs.push_back(real("scale", 1 / std::sqrt(static_cast<double>(s.qk))));
   std::vector<Input> more;
   if (first) {
     attrs.push_back(flag("first", true));
@@ -73,6 +75,8 @@ void add_masks(std::vector<Case>& out) {
   add_attention(out, PLAIT_F32, s, {real("softcap", 1.5)});
   add_attention(out, PLAIT_F32, s, {real("softcap", 1e4)});  // the same as none
   add_attention(out, PLAIT_F32, s, {real("softcap", 1e-41)});
+  // The greatest score is not that of the greatest product.
+  for (const double scale : {-0.4, 0.0}) add_attention(out, PLAIT_F32, s, {real("scale", scale)});
   add_attention(out, PLAIT_F32, s, {}, false, true);
   add_attention(out, PLAIT_F32, s, {real("softcap", 2), number("window", 5)}, true, true);
   const Size blocks{1, 150, 150, 2, 1, 8, 8};  // masks whose edges cross and skip blocks of 64 keys
@@ -172,6 +176,7 @@ void add_tiles(std::vector<Case>& out) {
   add_attention(out, PLAIT_BF16, wide, {}, true, true);
   add_attention(out, PLAIT_F16, s, {real("softcap", 1.5)});
   add_attention(out, PLAIT_BF16, s, {real("softcap", 1e4)});
+  for (const double scale : {-0.125, 0.0}) add_attention(out, PLAIT_BF16, s, {real("scale", scale)});
   add_attention(out, PLAIT_BF16, {1, 37, 37, 2, 2, 128, 128}, {}, false, true);
   add_attention(out, PLAIT_BF16, {1, 70, 0, 2, 1, 64, 64}, {flag("causal", false)});
   add_attention(out, PLAIT_F16, {1, 0, 70, 2, 1, 64, 64}, {flag("causal", false)});

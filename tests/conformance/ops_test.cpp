@@ -95,6 +95,32 @@ TEST_CASE("a kernel says what it chose, or why it refuses") {
       }
 }
 
+// One that takes none is not tested, and one that selects nothing any more would not be missed: a
+// slower kernel has the same results.
+TEST_CASE("every kernel takes a case") {
+  const std::vector<Case> cases = all_cases();
+  const auto taken = [&](const plait_kernel_item& kernel) {
+    return std::any_of(cases.begin(), cases.end(), [&](const Case& c) {
+      if (c.op != kernel.op) return false;
+      const Selection s = select(kernel, Desc(c, 1));
+      // Or it is for instructions that this machine has not.
+      return s.taken || takes_parallel(kernel, c) ||
+             s.detail.find("the machine has no") != std::string::npos ||
+             s.detail.find("the processor has") != std::string::npos;
+    });
+  };
+  std::set<std::string> tested;  // the command line may leave out ops
+  for (const Case& c : cases) tested.insert(c.op);
+  for (const auto& plugin : plugins())
+    for (const auto* kernel : plugin->all_kernels()) {
+      if (!tested.contains(kernel->op)) continue;
+      CAPTURE(plugin->name());
+      CAPTURE(std::string(kernel->op));
+      CAPTURE(std::string(kernel->name));
+      CHECK(taken(*kernel));
+    }
+}
+
 // Whether a kernel has work may depend on the machine, but not for an op alone.
 TEST_CASE("kernels of one name take cases of an op and of its gradient, or of neither") {
   const auto takes = [](const plait_kernel_item& kernel) {

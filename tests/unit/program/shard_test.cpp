@@ -234,6 +234,19 @@ TEST_CASE_FIXTURE(Fixture, "a mesh of two axes: shards of both, each with its ow
       CHECK(own->value(op.out[0]).alias_of == op.in[0]);
 }
 
+// Rows that one axis gathers may not be in parts on another: they would be stacked out of order.
+TEST_CASE_FIXTURE(Fixture,
+                  "a gather of one axis takes columns in parts of another, and whole rows") {
+  mesh = {{"tensor", 2, 0}, {"expert", 3, 2}};
+  for (const int32_t dim : {0, 1}) {
+    const ValueId w = parameter({12, 6}, {shard_along(0), shard_along(dim)});
+    request(g.apply1("relu", {w}), {kReplicated, shard_along(dim)});
+  }
+  CHECK(shard() == Texts{"expert all_gather 12", "tensor all_gather 36", "tensor all_gather 12"});
+  CHECK(dims(0) == Dims{4, 6});
+  CHECK(dims(1) == Dims{12, 2});
+}
+
 TEST_CASE_FIXTURE(Fixture, "a mesh without axes leaves the program as it is") {
   mesh.clear();
   request(product(in({4, 8}), in({8, 2})), {});
