@@ -1,5 +1,6 @@
 """The tool that plants mutants: which places it finds in a text, and a small project whose tests find some mutants and miss others."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -170,6 +171,20 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.verdict((None, 30), (True, 20), (True, 70)), ([], [30, 300, 120]))  # the machine is busy
         self.assertEqual(self.verdict((None, 30), (True, 1), (False, 2)), ([("killed", "t")], [30, 300, 30]))
         self.assertEqual(self.verdict((None, 30), (None, 300)), ([], [30, 300]))
+
+
+class Builds(unittest.TestCase):
+    def test_a_mutant_that_was_built_alone_is_in_no_library_when_another_is_tried(self):
+        calls = []
+        session = object.__new__(mutate.Session)
+        session.others_built = False
+        session.space = types.SimpleNamespace(ninja=lambda targets: True, build_all=lambda: calls.append("all"))
+        session.suite = types.SimpleNamespace(runtime=[], hunt=lambda *_, variables=None, **__: calls.append("switched" if variables else "alone"))
+        mutants = types.SimpleNamespace(alone=lambda mutant: contextlib.nullcontext(True))
+        for is_switched in (True, False, False, True, True):
+            mutant = types.SimpleNamespace(mutation=types.SimpleNamespace(file="a.cpp"), switched=is_switched, number=0)
+            session.hunt(mutants, mutant, 1, set())
+        self.assertEqual(calls, ["switched", "alone", "alone", "all", "switched", "switched"])
 
 
 class Order(unittest.TestCase):

@@ -98,6 +98,7 @@ class Session:
         self.objects = self.space.objects()
         self.suite = suite.Suite(self.space, arguments.jobs)
         self.equivalent = known_equivalents(arguments.equivalent.read_text())
+        self.others_built = False  # whether libraries have a mutant that was built alone
         self.records = Records(self.space.folder / "known.jsonl", tree)
         for record in self.records.known.values():
             if record["outcome"] in FOUND:
@@ -168,9 +169,13 @@ class Session:
     def hunt(self, mutants, mutant, seconds, ran):
         file = mutant.mutation.file
         if mutant.switched:
+            if self.others_built:
+                self.space.build_all()
+                self.others_built = False
             return self.suite.hunt(file, seconds, ran, wanted=lambda test: self.suite.reaches(test, mutant.number),
                                    variables={switched.CHOSEN: str(mutant.number)})
         begun_ns = time.time_ns()
+        self.others_built = True
         with mutants.alone(mutant):
             if not self.space.ninja(self.suite.runtime):
                 return "killed", "link", 0  # it compiles, but cannot be linked
