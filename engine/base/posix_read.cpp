@@ -23,7 +23,7 @@ void fail_path(const char* what, const std::string& path, int number) {
               "or a device; remove it");
   const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
   if (number == ENOENT) fail_not_found(text + ": there is no such file or folder; check the path");
-  if (number == ENOMEM) fail(PLAIT_ERR_MEMORY, text + ": out of memory");
+  if (number == ENOMEM) fail_no_memory("files", what, path, 0);
   fail_io(text, number);
 }
 

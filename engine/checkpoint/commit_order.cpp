@@ -57,14 +57,16 @@ void read_lineage(std::string_view body, Commit& commit) {
 Commit read_commit(FileSystem& files, const std::string& folder, const CheckpointName& name) {
   Commit commit;
   static_cast<CheckpointName&>(commit) = name;
-  const std::string path = join_path(join_path(folder, name.name), kManifestName);
+  const std::string checkpoint = join_path(folder, name.name);
+  const std::string path = join_path(checkpoint, kManifestName);
   try {
     const std::string text = files.read_all(path, kMaxManifestBytes);
     read_lineage(unseal_manifest(text, path), commit);
     commit.readable = true;
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // the commit may well be readable
-    // The error is reported when the checkpoint is opened.
+    if (is_of_machine(files, checkpoint, e)) commit.refused = without_part(e.text());
+    // Damage is reported when the checkpoint is opened.
   }
   return commit;
 }
@@ -121,6 +123,24 @@ std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::strin
   std::vector<Commit> commits = read_commits(files, folder);
   sort_newest_first(commits);
   return {commits.begin(), commits.end()};
+}
+
+bool is_of_machine(FileSystem& files, const std::string& checkpoint, const Error& e) {
+  if (e.code() != PLAIT_ERR_IO) return e.code() == PLAIT_ERR_MEMORY;
+  // A folder in place of the manifest, or a file in place of the checkpoint, is damage.
+  try {
+    return files.is_file(join_path(checkpoint, kManifestName));
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+void fail_refused(const std::string& checkpoint, const std::string& why) {
+  fail(PLAIT_ERR_IO,
+       "[checkpoint] '" + checkpoint + "' could not be read (" + why +
+           "): it may be whole, so no other one is used instead; give permission to read it, raise "
+           "the limit of open files, or look at the disk, and try again; or move it out of '" +
+           folder_of(checkpoint) + "' to do without it");
 }
 
 }  // namespace plait::checkpoint

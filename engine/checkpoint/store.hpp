@@ -158,11 +158,11 @@ class Checkpoint {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
-// The newest valid checkpoint of a folder; NULL if there is none. Each damaged checkpoint that is
-// skipped is logged as a warning. Errors: PLAIT_ERR_DATA if there are checkpoints and all are
-// damaged (the text lists them); PLAIT_ERR_IO if none can be read; PLAIT_ERR_UNIMPLEMENTED if the
-// newest intact one has a newer
-// format: an older one is never used silently instead.
+// The newest valid checkpoint of a folder; NULL if there is none. Each damaged or unfinished
+// checkpoint that is skipped is logged as a warning. Errors: PLAIT_ERR_DATA if there are
+// checkpoints and all are damaged (the text lists them); PLAIT_ERR_IO if the system refuses to read
+// one that may be the newest intact one, PLAIT_ERR_MEMORY, and PLAIT_ERR_UNIMPLEMENTED if that one
+// has a newer format: an older one is never used instead.
 std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& folder, Log& log);
 
 // Whether it is one of the files `latest` and `best`, by its name.

@@ -5,6 +5,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/commit_order.hpp"
 #include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/checkpoint/survey.hpp"
@@ -200,33 +201,32 @@ void Checkpoint::read_verified(const std::string& name, uint32_t dtype,
 }
 
 std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& folder, Log& log) {
+  std::vector<Commit> commits = read_commits(files, folder);
+  sort_newest_first(commits);
+  for (const Commit& c : commits)  // one manifest that is not known may change the order of all
+    if (!c.refused.empty()) fail_refused(join_path(folder, c.name), c.refused);
   std::vector<std::string> reasons;
-  bool unreadable = true;  // all of them: nothing is known of damage
-  for (const CheckpointName& c : list_checkpoints(files, folder)) {
+  for (const Commit& c : commits) {
+    const std::string path = join_path(folder, c.name);
     try {
-      auto checkpoint = std::make_unique<Checkpoint>(files, join_path(folder, c.name));
+      auto checkpoint = std::make_unique<Checkpoint>(files, path);
       for (const std::string& reason : reasons)
         log.warn("[checkpoint] " + reason + "; using " + c.name + " instead");
       return checkpoint;
     } catch (const Error& e) {
+      std::string why = without_part(e.text());
       const bool damaged =
           e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_NOT_FOUND;
-      if (!damaged) {
+      if (!damaged || is_of_machine(files, path, e)) {
         for (const std::string& reason : reasons) log.warn("[checkpoint] " + reason);
+        if (damaged) fail_refused(path, why);
         throw;
       }
-      std::string why = without_part(e.text());
       if (why.ends_with(kDamageHint)) why.resize(why.size() - (sizeof kDamageHint - 1));
-      unreadable = unreadable && e.code() == PLAIT_ERR_IO;
       reasons.push_back(c.name + " cannot be used (" + why + ")");
     }
   }
   if (reasons.empty()) return nullptr;
-  if (unreadable)
-    fail(PLAIT_ERR_IO,
-         "[checkpoint] no checkpoint in " + folder +
-             " can be read; give permission to read its files, or look at the disk\n  " +
-             join(reasons, "\n  "));
   fail_data("[checkpoint] no checkpoint in " + folder + " is intact:\n  " + join(reasons, "\n  ") +
             "\nrestore one from a backup, or start a new run");
 }

@@ -69,7 +69,7 @@ Surveyed look_at(FileSystem& files, const std::string& folder, const std::string
     add_manifest(files, c);
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;
-    c.unreadable = e.code() == PLAIT_ERR_IO;
+    c.unreadable = is_of_machine(files, c.path, e);
     mark(c, e.code() == PLAIT_ERR_UNIMPLEMENTED ? Condition::kNewerFormat : Condition::kDamaged,
          without_part(e.text()));
   }
@@ -118,6 +118,9 @@ void add_folder(FileSystem& files, const std::string& folder, const std::string&
     c.latest = commit.name == latest;
     c.best = commit.name == best;
     c.stale = commit.stale;
+    if (commit.refused.empty()) continue;
+    c.unreadable = true;
+    mark(c, Condition::kDamaged, commit.refused);
   }
   if (!only.empty()) return;
   for (const std::string& name : files.list(folder)) {
@@ -215,17 +218,16 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
     return one.path;
   }
   std::string faults;
-  bool unreadable = true;
-  if (found.kind != PlaceKind::kRuns)
+  if (found.kind != PlaceKind::kRuns) {
+    for (const Surveyed& c : found.checkpoints)  // any of them may be the newest complete one
+      if (c.unreadable) fail_refused(c.path, c.fault);
     for (const Surveyed& c : found.checkpoints) {
       if (c.condition == Condition::kComplete || c.condition == Condition::kNewerFormat)
         return c.path;  // opening it tells of a newer format
       if (c.condition != Condition::kDamaged) continue;
       faults += "\n  " + c.name + ": " + c.fault;
-      unreadable = unreadable && c.unreadable;
     }
-  if (!faults.empty() && unreadable)
-    fail(PLAIT_ERR_IO, "[checkpoint] no checkpoint in '" + place + "' can be read:" + faults);
+  }
   if (!faults.empty())
     fail_data("[checkpoint] no checkpoint in '" + place +
               "' is intact; restore one from a backup:" + faults);

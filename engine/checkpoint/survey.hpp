@@ -55,7 +55,8 @@ Survey survey(FileSystem& files, const std::string& place);
 // The path of the checkpoint that a call is about: the one that `place` is, or the newest complete
 // one of a folder of checkpoints or a run directory. It is not opened.
 // Errors: as survey(); PLAIT_ERR_NOT_FOUND where there is none, also for a save that was not
-// finished; PLAIT_ERR_DATA where all are damaged.
+// finished; PLAIT_ERR_DATA where all are damaged; PLAIT_ERR_IO where the system refuses to read
+// one, which may be the newest: an older one is never chosen instead.
 std::string choose_checkpoint(FileSystem& files, const std::string& place);
 
 // The best evaluation of a run so far, as RunState::extra holds it; metric "": none is recorded.

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <plait/base.h>
 
+#include <cerrno>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.hpp"
@@ -131,6 +133,34 @@ TEST_CASE("a damaged newest falls back within its lineage, then to the stale") {
   CHECK(newest(*files) == 10);
   damage(*files, "ckpt/" + name(10) + "/model.safetensors");
   CHECK(newest(*files) == 30);
+}
+
+namespace {
+
+// The system refuses once to read one file.
+class RefusingOnce : public MemoryFiles {
+ public:
+  std::string refused;
+  std::string read_all(const std::string& path, uint64_t max_bytes) override {
+    if (path == std::exchange(refused, path == refused ? "" : refused))
+      plait::fail_io("[files] cannot open '" + path + "'", EMFILE);
+    return MemoryFiles::read_all(path, max_bytes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a manifest that the system refuses to read once ends the search: the order is unknown") {
+  RefusingOnce files;
+  for (const int64_t step : {10, 20, 30}) save(files, step, 0, "a", 0);
+  save(files, 15, 0, "b", 10);
+  CHECK(newest(files) == 15);
+  for (const int64_t step : {10, 15, 20, 30}) {
+    files.refused = "ckpt/" + name(step) + "/MANIFEST.json";
+    CHECK_THROWS_WITH_AS(newest(files), doctest::Contains("MANIFEST.json': Too many open files"),
+                         plait::Error);
+    CHECK(newest(files) == 15);
+  }
 }
 
 TEST_CASE("a number of a commit after which there is none is no number") {

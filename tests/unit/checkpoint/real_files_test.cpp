@@ -96,6 +96,19 @@ TEST_CASE("save and load on real files") {
   for (const std::string& line : lines.all) CHECK(line == "");
 }
 
+TEST_CASE("a file in place of a checkpoint and a folder in place of a manifest are damage") {
+  const Folder folder;
+  auto& files = plait::FileSystem::posix();
+  Lines lines;
+  const std::string ckpt = plait::join_path(folder.path, "ckpt");
+  save_sharded(files, ckpt, 0, lines.log, Sample(1), 2);
+  files.open(ckpt + "/step-0000000002", plait::OpenMode::kCreate)->write("a file");
+  files.make_folders(ckpt + "/step-0000000003/MANIFEST.json");
+  CHECK(Sample(1).equals(*plait::checkpoint::open_newest(files, ckpt, lines.log)));
+  CHECK(lines.mention("step-0000000002 cannot be used ("));
+  CHECK(lines.mention("Is a directory); using step-0000000001 instead"));
+}
+
 TEST_CASE("the system is asked in the order that makes a commit whole") {
   const Folder folder;
   auto& files = plait::FileSystem::posix();

@@ -233,17 +233,20 @@ TEST_CASE("a checkpoint that may not be read is not called damaged") {
   Lines lines;
   save(files, lines, "ckpt", 1);
   save(files, lines, "ckpt", 2);
-  files.refused = "step-0000000002";
-  CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000001");
-  files.refused = "step-";
-  const std::string text = error_of([&] { choose_checkpoint(files, "ckpt"); }, PLAIT_ERR_IO);
-  CHECK(text.find("no checkpoint in 'ckpt' can be read:") != std::string::npos);
-  CHECK(text.find("Permission denied") != std::string::npos);
-  CHECK(text.find("backup") == std::string::npos);
-  const std::string newest = error_of([&] { open_newest(files, "ckpt", lines.log); }, PLAIT_ERR_IO);
-  CHECK(newest.find("no checkpoint in ckpt can be read; give permission") != std::string::npos);
-  CHECK(newest.find("Permission denied") != std::string::npos);
-  CHECK(newest.find("backup") == std::string::npos);
+  for (const char* refused : {"step-", "step-0000000001", "step-0000000002"}) {
+    files.refused = refused;
+    for (const std::string& text :
+         {error_of([&] { open_newest(files, "ckpt", lines.log); }, PLAIT_ERR_IO),
+          error_of([&] { choose_checkpoint(files, "ckpt"); }, PLAIT_ERR_IO)}) {
+      CHECK(text.find("[checkpoint] 'ckpt/step-000000000") == 0);
+      CHECK(text.find("could not be read (open ckpt/step-") != std::string::npos);
+      CHECK(text.find("Permission denied): it may be whole, so no other one is used instead; give "
+                      "permission to read it") != std::string::npos);
+      CHECK(text.find("backup") == std::string::npos);
+    }
+  }
+  CHECK(lines.all.empty());
+  files.refused = "step-0000000001";
   const Verification done = verify_checkpoint(files, "ckpt/step-0000000001", {});
   CHECK(done.unreadable);
   CHECK(done.faults.size() == 1);

@@ -26,7 +26,8 @@ struct Fault {
 };
 const Fault kDisk{Kind::kError, EIO, "Input/output error"},
     kDescriptors{Kind::kError, EMFILE, "Too many open files"},
-    kForbidden{Kind::kError, EACCES, "Permission denied"}, kEnd{Kind::kEnd, 0, "end"},
+    kForbidden{Kind::kError, EACCES, "Permission denied"},
+    kMemory{Kind::kError, ENOMEM, "out of memory"}, kEnd{Kind::kEnd, 0, "end"},
     kPart{Kind::kPart, 0, nullptr}, kInterrupted{Kind::kInterrupted, 0, nullptr},
     kClose{Kind::kClose, EIO, nullptr};
 
@@ -55,6 +56,7 @@ int64_t sweep(const std::string& folder, const Fault& fault, const Call& call) {
     CHECK(text.find(std::filesystem::path(file).filename().string()) != std::string::npos);
     CHECK(text.find(fault.cause) != std::string::npos);
     CHECK((code == PLAIT_ERR_IO || code == PLAIT_ERR_CONFIG ||
+           (fault.number == ENOMEM && code == PLAIT_ERR_MEMORY) ||
            (fault.kind == Kind::kEnd && code == PLAIT_ERR_DATA)));
   }
 }
@@ -123,6 +125,35 @@ TEST_CASE("each read of a checkpoint that is loaded") {
   sweep_all(one, all, 3, [&] { return plait_session_load(run.session(), one.c_str()); });
   sweep_all(one, all, 3, [&] { return plait_session_load_parameters(run.session(), one.c_str()); });
   CHECK(run.read("model.linear1.weight", 256) == weights);
+}
+
+// A machine that refuses to read the newest one says nothing of it: a run that went on from an
+// older one would train again what is there, and remove it later.
+TEST_CASE("each read of checkpoints of which a run resumes from the newest") {
+  const host::TempFolder folder;
+  const std::string dir = folder / "run";
+  {
+    const host::Run run(host::small(), dir);
+    for (int i = 0; i < 2; ++i) {
+      run.step();
+      host::check(plait_session_save(run.session(), nullptr));
+    }
+  }
+  plait_session_options so{};
+  so.struct_size = sizeof so;
+  so.run_dir = dir.c_str();
+  so.resume = PLAIT_RESUME_MUST;
+  const host::Run other(host::small());
+  sweep_all(dir + "/ckpt", {kDisk, kDescriptors, kMemory, kPart, kInterrupted}, 20, [&] {
+    plait_session* s = nullptr;
+    plait_step_result r{};
+    r.struct_size = sizeof r;
+    plait_error* e = plait_session_open(other.plan(), &so, &s);
+    if (!e) e = plait_session_step(s, nullptr, 0, &r);
+    plait_session_close(s);
+    CHECK((e || r.step == 3));
+    return e;
+  });
 }
 
 // Of EIO and an early end a source makes several attempts: tests/unit/data_plugins.
