@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/base/file_memory.hpp"
 #include "engine/base/json.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/checkpoint/weights.hpp"
@@ -141,13 +142,15 @@ void flatten(const config::Node& node, const std::string& path, Values& to) {
     to[path] = node.toml();
 }
 
-// Empty where a checkpoint has no run.toml, or one that is not TOML.
+// Empty where a checkpoint has no run.toml, or one that is not TOML. Errors: of reading it.
 Values experiment_of(FileSystem& files, const Checkpoint& c) {
   const std::string path = join_path(c.path(), kExperimentName);
   Values all;
+  if (!files.is_file(path)) return all;
+  const std::string text = files.read_all(path, config::kMaxFileBytes);
   config::Problems problems;
-  if (files.is_file(path))
-    flatten(config::Document::parse_file(files, path, problems).root, "", all);
+  with_memory("checkpoint", "parse", path, text.size(),
+              [&] { flatten(config::Document::parse(text, path, problems).root, "", all); });
   return all;
 }
 

@@ -162,6 +162,16 @@ std::string tidy(std::string place) {
   return place;
 }
 
+// The checkpoint that a file `latest` or `best` names; any other place as it is.
+std::string behind_hint(FileSystem& files, const std::string& place) {
+  if (!is_hint(files, place)) return place;
+  const std::string name = hint(files, folder_of(place), name_of(place).c_str());
+  std::string other = join_path(folder_of(place), name);
+  if (!parse_checkpoint_name(name) || !files.is_folder(other))
+    fail_invalid("[checkpoint] the file '" + place + "' does not name a checkpoint beside it");
+  return other;
+}
+
 }  // namespace
 
 Survey survey(FileSystem& files, const std::string& given) {
@@ -170,16 +180,10 @@ Survey survey(FileSystem& files, const std::string& given) {
   if (!files.exists(place))
     fail_not_found("[checkpoint] there is no '" + place +
                    "'; name a checkpoint, a run directory, or a folder with runs");
-  if (is_hint(files, place)) {
-    const std::string name = hint(files, folder_of(place), name_of(place).c_str());
-    const std::string other = join_path(folder_of(place), name);
-    if (!parse_checkpoint_name(name) || !files.is_folder(other))
-      fail_invalid("[checkpoint] the file '" + place + "' does not name a checkpoint beside it");
-    place = other;
-  } else if (!files.is_folder(place)) {
+  place = behind_hint(files, place);
+  if (!files.is_folder(place))
     fail_invalid("[checkpoint] '" + place +
                  "' is a file; name a checkpoint, a run directory, or a folder with runs");
-  }
   const bool committed = files.exists(join_path(place, kManifestName));
   if (committed || parse_checkpoint_name(name_of(place))) {
     found.kind = PlaceKind::kCheckpoint;
@@ -210,6 +214,8 @@ Survey survey(FileSystem& files, const std::string& given) {
 }
 
 std::string choose_checkpoint(FileSystem& files, const std::string& place) {
+  std::string path = behind_hint(files, tidy(place));
+  if (!path.empty() && files.is_file(join_path(path, kManifestName))) return path;
   const Survey found = survey(files, place);
   if (found.kind == PlaceKind::kCheckpoint) {
     const Surveyed& one = found.checkpoints.at(0);

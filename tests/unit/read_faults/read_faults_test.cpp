@@ -1,5 +1,7 @@
 // The n-th call that reads a file fails, for one n after another: the error names file and cause,
 // no descriptor stays open, and the same works afterwards.
+#include <plait/checkpoint.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -27,6 +29,7 @@ struct Fault {
 const Fault kDisk{Kind::kError, EIO, "Input/output error"},
     kDescriptors{Kind::kError, EMFILE, "Too many open files"},
     kForbidden{Kind::kError, EACCES, "Permission denied"},
+    kTable{Kind::kError, ENFILE, "Too many open files in system"},
     kMemory{Kind::kError, ENOMEM, "out of memory"}, kEnd{Kind::kEnd, 0, "end"},
     kPart{Kind::kPart, 0, nullptr}, kInterrupted{Kind::kInterrupted, 0, nullptr},
     kClose{Kind::kClose, EIO, nullptr};
@@ -154,6 +157,44 @@ TEST_CASE("each read of checkpoints of which a run resumes from the newest") {
     CHECK((e || r.step == 3));
     return e;
   });
+}
+
+// The answer may tell less, or something else, if a read fails without a word.
+TEST_CASE("each read of checkpoints that are compared") {
+  const host::TempFolder folder;
+  const std::string dir = folder / "run", other = folder / "other";
+  for (const std::string& to : {dir, other}) {
+    const host::Run run(host::small("[checkpoint]\nkeep = 2\n"), to);
+    for (int i = 0; i < 2; ++i) {
+      run.step();
+      host::check(plait_session_save(run.session(), nullptr));
+    }
+  }
+  const std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine(host::new_engine(),
+                                                                            plait_engine_close);
+  const auto compared = [&](const std::string& a, const std::string& b, std::string* json) {
+    plait_text* t = nullptr;
+    plait_error* e =
+        plait_checkpoint_compare(engine.get(), a.c_str(), b.c_str(), 0, nullptr, nullptr, &t);
+    if (!e) *json = host::take(t);
+    return e;
+  };
+  // Of a folder of checkpoints, a short file is damage, behind which an older one is taken.
+  const struct {
+    std::string a, b;
+    std::initializer_list<Fault> all;
+  } places[] = {
+      {dir + "/ckpt/step-0000000001", dir + "/ckpt/latest", {kDisk, kForbidden, kMemory, kEnd}},
+      {dir, other + "/ckpt", {kDisk, kTable, kForbidden, kMemory, kPart, kInterrupted}}};
+  for (const auto& place : places) {
+    std::string expected, found;
+    host::check(compared(place.a, place.b, &expected));
+    sweep_all(folder / "", place.all, 6, [&] {
+      plait_error* e = compared(place.a, place.b, &found);
+      CHECK((e || found == expected));
+      return e;
+    });
+  }
 }
 
 // Of EIO and an early end a source makes several attempts: tests/unit/data_plugins.
