@@ -84,6 +84,7 @@ PLANTED = [
     ("plugins/support/x.cpp", 'bool f() { return desc.name != "matmul"; }\n', "compares the name of an op"),
     ("engine/base/y.cpp", 'auto f = "plugins/layers/dense/dense.cpp";\n', "names plugins/layers/dense; a plugin's folder is"),
     ("engine/base/z.cpp", "void f() {\n  t = std::thread([] {});\n}\n", ":2: starts a thread by itself"),
+    ("plugins/support/x.cpp", "auto t = kit::start_thread(f);\n", "starts a thread by itself"),
     ("plugins/support/y.cpp", "auto f = std::async(g);  // std::thread(g)\n", "starts a thread by itself"),
     ("CMakeLists.txt", "add_subdirectory(plugins/layers/dense)\n", ":1: names plugins/layers/dense"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),

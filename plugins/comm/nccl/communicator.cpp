@@ -1,8 +1,6 @@
 #include "plugins/comm/nccl/communicator.hpp"
 
-#include <thread>
-
-#include "kit/thread.hpp"
+#include "plugins/support/thread.hpp"
 
 namespace plait::comm_nccl {
 namespace {
@@ -21,13 +19,21 @@ Communicator::Communicator(const Shared& shared)
   constexpr int kHighest = -1000;  // the driver takes the highest that it has
   check(driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, kHighest),
         "creating a stream");
+  try {
+    ender_ = support::start_thread(shared.head, [handle = handle_] { end_when_asked(*handle); });
+  } catch (...) {
+    driver().cuStreamDestroy(stream_);
+    throw;
+  }
 }
 
 Communicator::~Communicator() {
-  if (handle_->comm) {
-    end();
-    if (!ended_by(Clock::now() + kLeave)) return;  // the stream may wait for ever
+  end();
+  if (!ended_by(Clock::now() + kLeave)) {
+    ender_.detach();
+    return;  // the stream may wait for ever
   }
+  ender_.join();
   const CurrentContext context(shared_.context, std::nothrow);
   driver().cuStreamDestroy(stream_);
 }
@@ -130,31 +136,31 @@ std::string Communicator::fault(uint32_t& code) noexcept {
 }
 
 void Communicator::end() noexcept {
+  const std::lock_guard lock(handle_->mutex);
+  handle_->aborting = true;
+  handle_->changed.notify_all();
+}
+
+void Communicator::end_when_asked(Handle& handle) noexcept {
   {
-    const std::lock_guard lock(handle_->mutex);
-    if (std::exchange(handle_->aborting, true)) return;
+    std::unique_lock lock(handle.mutex);
+    handle.changed.wait(lock, [&] { return handle.aborting; });
+    if (handle.ended) return;
   }
-  const auto work = [handle = handle_] {
-    bool mine = handle->entered.try_lock_for(kPatience);
-    ncclComm_t comm = std::atomic_ref(handle->comm).load(std::memory_order_acquire);
-    if (!mine && !comm) {  // a thread creates it just now
-      handle->entered.lock();
-      mine = true;
-      comm = handle->comm;
-    }
-    // Whoever enters from now on sees that the group has failed. The abort may take long: it waits
-    // for graphs, which a thread that wants to enter may be about to close.
-    if (mine) handle->entered.unlock();
-    if (comm) handle->nccl.ncclCommAbort(comm);
-    const std::lock_guard lock(handle->mutex);
-    handle->ended = true;
-    handle->changed.notify_all();
-  };
-  try {
-    kit::start_thread(work).detach();
-  } catch (const std::exception&) {
-    work();  // no thread to be had: better late than never
+  bool mine = handle.entered.try_lock_for(kPatience);
+  ncclComm_t comm = std::atomic_ref(handle.comm).load(std::memory_order_acquire);
+  if (!mine && !comm) {  // a thread creates it just now
+    handle.entered.lock();
+    mine = true;
+    comm = handle.comm;
   }
+  // Whoever enters from now on sees that the group has failed. The abort may take long: it waits
+  // for graphs, which a thread that wants to enter may be about to close.
+  if (mine) handle.entered.unlock();
+  if (comm) handle.nccl.ncclCommAbort(comm);
+  const std::lock_guard lock(handle.mutex);
+  handle.ended = true;
+  handle.changed.notify_all();
 }
 
 bool Communicator::ended_by(Clock::time_point deadline) noexcept {
@@ -179,6 +185,7 @@ void Communicator::finalize() noexcept {
   handle_->comm = nullptr;
   const std::lock_guard flags(handle_->mutex);
   handle_->aborting = handle_->ended = true;  // there is nothing left to end
+  handle_->changed.notify_all();
 }
 
 }  // namespace plait::comm_nccl

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "plugins/comm/nccl/context.hpp"
@@ -32,7 +33,8 @@ class Communicator {
     int most_blocks;   // of a kernel of NCCL; 0: as NCCL chooses
   };
 
-  // Creates the stream. shared is borrowed.
+  // Creates the stream, and the thread of end(): when that is called there may be none to be had.
+  // shared is borrowed. Errors: also PLAIT_ERR_IO where the system gives no thread.
   explicit Communicator(const Shared& shared);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -60,8 +62,8 @@ class Communicator {
   // An error that NCCL has noticed by itself; "" if none. Not after end().
   std::string fault(uint32_t& code) noexcept;
 
-  // Begins to end the work on the stream and the communicator, on a thread of its own. The work
-  // ends soon; the communicator ends when the graphs that hold its work have been closed.
+  // Begins to end the work on the stream and the communicator, on their own thread. The work ends
+  // soon; the communicator ends when the graphs that hold its work have been closed.
   void end() noexcept;
   // Waits for that; false: it has not ended, and it is left alone, with its stream, from now on.
   bool ended_by(Clock::time_point deadline) noexcept;
@@ -79,6 +81,7 @@ class Communicator {
     std::condition_variable changed;
     bool aborting = false, ended = false;  // under mutex
   };
+  static void end_when_asked(Handle& handle) noexcept;
   template <class F>
   ncclResult_t enter(F&& f) {
     const std::lock_guard lock(handle_->entered);
@@ -96,6 +99,7 @@ class Communicator {
   CUstream stream_ = nullptr;
   std::atomic<bool> connected_{false};
   bool abandoned_ = false;
+  std::thread ender_;
 };
 
 }  // namespace plait::comm_nccl

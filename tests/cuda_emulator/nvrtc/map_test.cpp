@@ -14,6 +14,7 @@
 
 #include "tests/cuda_emulator/interface.hpp"
 #include "tests/support/abi_host.hpp"
+#include "tests/support/no_threads.hpp"
 
 namespace {
 
@@ -76,6 +77,10 @@ class Session {
 
   // y = (x + x) * factor for x = 0, 1, ..., n - 1, prepared and run. Empty and `error` on failure.
   std::vector<float> run(int64_t n, double factor, std::string* error = nullptr) {
+    plait_kernel* kernel = prepare(n, factor, error);
+    return kernel ? launch(kernel, n) : std::vector<float>();
+  }
+  plait_kernel* prepare(int64_t n, double factor, std::string* error = nullptr) {
     const plait_shape shape{PLAIT_F32, 1, {n}};
     const plait_map_instr instrs[] = {{PLAIT_MAP_CONST, 0, 0, 0, factor},
                                       {PLAIT_MAP_ADD, 0, 0, 0, 0},
@@ -92,15 +97,10 @@ class Session {
     if (plait_error* e = plugin().map->prepare(&plugin().host, device_, &d, &kernel)) {
       if (error) *error = abi_host::error_text(e);
       abi_host::error_free(e);
-      return {};
     }
-    const auto y = launch(kernel, n);
-    plugin().map->release(kernel);
-    return y;
+    return kernel;
   }
-
- private:
-  std::vector<float> launch(const plait_kernel* kernel, int64_t n) {
+  std::vector<float> launch(plait_kernel* kernel, int64_t n) {
     const plait_device_item& item = *plugin().device;
     const auto bytes = static_cast<uint64_t>(n) * sizeof(float);
     std::vector<float> values(static_cast<size_t>(n));
@@ -112,9 +112,11 @@ class Session {
     CHECK(item.copy(queue_, PLAIT_COPY_TO_HOST, values.data(), memory[1], bytes) == nullptr);
     CHECK(item.sync(queue_) == nullptr);
     for (void* p : memory) item.free(device_, p);
+    plugin().map->release(kernel);
     return values;
   }
 
+ private:
   plait_device* device_ = nullptr;
   plait_queue* queue_ = nullptr;
 };
@@ -214,5 +216,31 @@ TEST_CASE("a compiler without its builtins is as none, and is named with them") 
   CHECK(folder.files().empty());
   REQUIRE(plugin().warnings.size() == 1);
   CHECK(plugin().warnings[0].find("cannot open libnvrtc-builtins.so.") != std::string::npos);
+  CHECK(abi_host::live_errors() == 0);
+}
+
+TEST_CASE("the compiler's thread that cannot be started is an error of prepare(); one is enough") {
+  emulator_configure(nullptr, 1);
+  {
+    Session s("");
+    CHECK(s.run(7, 1) == kTwice);  // compiled by the calling thread
+    std::string error;
+    {
+      const plait::test::NoThreads none;
+      CHECK(s.run(7, 0.5, &error).empty());
+    }
+    CHECK(error.find("[cuda] cannot start a thread: ") == 0);
+    CHECK(error.find("; raise the limits of processes and memory (ulimit -u") != error.npos);
+    CHECK(s.run(7, 0.5) == std::vector<float>{0, 1, 2, 3, 4, 5, 6});
+    const plait::test::NoThreads none;
+    std::vector<plait_kernel*> kernels;
+    for (const double factor : {1.5, 2.0, 2.5}) kernels.push_back(s.prepare(2, factor, &error));
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      CAPTURE(error);
+      REQUIRE(kernels[i]);
+      CHECK(s.launch(kernels[i], 2)[1] == 3 + static_cast<float>(i));
+    }
+  }
+  CHECK(std::string(emulator_live()) == "");
   CHECK(abi_host::live_errors() == 0);
 }
