@@ -1,10 +1,12 @@
 """Checkpoints on a file system that is full: the reason, what is needed, nothing half left."""
 
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -45,6 +47,28 @@ class FullDisk(Case):
         outcome = Outcome(done)
         outcome.err = (self.folder / "err").read_text() + done.stderr
         return outcome
+
+    def start_ranks(self, mib, *words, err="err0", **more):
+        """Two ranks as mpirun starts them, on such a disk. Each leaves out, err and code with its number."""
+        script = f"""mount -t tmpfs -o size={mib}m none disk || exit 99
+            export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=$$
+            rank() {{
+              n=$1; shift
+              OMPI_COMM_WORLD_RANK=$n OMPI_COMM_WORLD_LOCAL_RANK=$n \\
+                "$plait" run t.toml --run-dir disk/run "$@" >out$n; echo $? >code$n
+            }}
+            plait=$0
+            rank 1 "$@" 2>err1 & rank 0 "$@" 2>{err}; wait"""
+        run = subprocess.Popen([*INSIDE, "--", "sh", "-c", script, PLAIT, *WIDE, "topology.data=2", *words],
+                               cwd=self.folder, env=environment(XDG_RUNTIME_DIR=str(self.folder)),
+                               stdin=subprocess.DEVNULL, **more)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        return run
+
+    def left(self, name):
+        path = self.folder / name
+        return path.read_text() if path.exists() else ""
 
     def test_enough_room(self):
         done = self.run_on(64, after="ls disk/run/ckpt")
@@ -105,6 +129,39 @@ class FullDisk(Case):
         self.assertIn("all 2 ranks failed, for the same reason", done.err)
         self.assertNotIn("[rank", done.err)
         self.assertIn("ended after step 6: ", (self.folder / "out").read_text())
+
+    def test_of_ranks_that_mpirun_has_started_rank_0_tells_it(self):
+        for words in ((), ("--json",)):
+            self.assertEqual(self.start_ranks(6, *words).wait(TIME), 0)
+            self.assertEqual((self.left("code0"), self.left("code1")), ("3\n", "3\n"), self.left("err1"))
+            told = self.left("err0")
+            self.assertEqual(told.count("step 6 could not be saved"), 1, told)
+            self.assertRegex(told, r"(?m)^error: \[session\] step 6 could not be saved "
+                                   r"\(needs 2\.33 MiB\); rank \d: \[files\] cannot write .*: No space left on device\n"
+                                   r"  free \d+\.\d [KM]iB or more")
+            self.assertEqual((self.left("out1"), self.left("err1")), ("", ""))
+        self.assertEqual(json.loads(self.left("out0").splitlines()[-1])["event"], "error")
+
+    def test_no_rank_ends_before_rank_0_has_told_it(self):
+        """mpirun would end rank 0 then. What rank 0 says finds no room in a pipe until that is read."""
+        pipe, full = os.pipe()
+        os.set_blocking(full, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(full, b"x")
+        os.set_blocking(full, True)
+        run = self.start_ranks(6, "-q", err=f"/dev/fd/{full}", pass_fds=[full])
+        os.close(full)
+        limit = time.monotonic() + TIME
+        while "\nended after step 6" not in "\n" + self.left("out0") and time.monotonic() < limit:
+            time.sleep(0.05)
+        time.sleep(1)
+        self.assertEqual((self.left("code0"), self.left("code1")), ("", ""))
+        with open(pipe, "rb") as heard:
+            told = heard.read().lstrip(b"x").decode()
+        self.assertEqual(run.wait(TIME), 0)
+        self.assertEqual((self.left("code0"), self.left("code1"), self.left("err1")), ("3\n", "3\n", ""))
+        self.assertEqual(told.count("step 6 could not be saved"), 1, told)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Run {
   void report(const Json& session, const plait_step_result& last, bool saved);
   std::string resume_command(const std::string& run_dir, const char* mode = "must") const;
   std::string way_on(const std::string& run_dir, double bytes) const;
-  [[noreturn]] void end_unsaved(const Json& session, const HostError& e);
+  int end_unsaved(const std::shared_ptr<Session>& session, const Json& facts, const HostError& e);
   int interrupted(const Json& session, const HostError& e);
   Json rates(const plait_step_result& last, double seconds) const;
 
@@ -263,17 +263,39 @@ std::string Run::way_on(const std::string& run_dir, double bytes) const {
          resume_command(run_dir, name.empty() ? "auto" : "must");
 }
 
+// True once all ranks are here, or false where one has died meanwhile.
+bool met(Session& session) {
+  try {
+    session.any_rank(false);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 // The steps were made, so their figures are shown; the error of the checkpoint ends the command.
-// All ranks come here.
-void Run::end_unsaved(const Json& session, const HostError& e) {
-  if (started_by_plait())
+// All ranks come here, with the same error, and rank 0 tells it. mpirun ends all ranks once one has
+// ended, so none ends before that; `plait run` waits for the words of rank 0 itself.
+int Run::end_unsaved(const std::shared_ptr<Session>& session, const Json& facts,
+                     const HostError& e) {
+  const auto report_own = context_.on_failure;
+  if (started_by_plait()) {
     context_.on_failure = [rank = own_.rank](uint32_t code, const std::string& text) {
       report_failure({rank, code, monotonic_seconds(), text, true, true});
     };
-  const std::string run_dir = session.value("run_dir", "");
+  } else if (own_.rank == 0 && !own_.alone()) {
+    context_.on_failure = [session, report_own](uint32_t code, const std::string& text) {
+      report_own(code, text);
+      met(*session);
+    };
+  } else if (own_.rank != 0 && met(*session)) {
+    report_own(e.code(), e.what());
+    return exit_code(e.code());
+  }
+  const std::string run_dir = facts.value("run_dir", "");
   if (run_dir.empty() || terminal_.silent) throw e;
-  report(session, newest_, false);
-  const auto bytes = session.value("unsaved", Json::object()).value("bytes", 0.0);
+  report(facts, newest_, false);
+  const auto bytes = facts.value("unsaved", Json::object()).value("bytes", 0.0);
   throw HostError(e.code(), std::string(e.what()) + "\n" + way_on(run_dir, bytes));
 }
 
@@ -355,11 +377,11 @@ int Run::train(const Plan& plan) {
   warn_of_memory();
   Waiting waiting(terminal_, "opening: memory, initial values, weights, data",
                   values_.at("run.progress").value("value", true));
-  Session session = open(plan);
+  const auto session = std::make_shared<Session>(open(plan));
   waiting.end();
   const double opened = std::chrono::duration<double>(Clock::now() - before).count();
   report_connected();
-  const Json facts = Json::parse(session.describe());
+  const Json facts = Json::parse(session->describe());
   if (own_.rank == 0) report_run_dir(facts.value("run_dir", ""));
   announce(plan_, facts);
   tell_more(opened);
@@ -378,17 +400,17 @@ int Run::train(const Plan& plan) {
     plait_step_result last;
     {
       const Interrupt interrupt(
-          session.get(),
+          session->get(),
           {.announce = !terminal_.silent, .debounce = !own_.alone() || !isatty(STDIN_FILENO)});
-      last = session.run();
+      last = session->run();
     }
-    report(Json::parse(session.describe()), last, true);
+    report(Json::parse(session->describe()), last, true);
     return kOk;
   } catch (const HostError& e) {
     if (e.code() == PLAIT_ERR_CANCELLED) return interrupted(facts, e);
-    const Json now = Json::parse(session.describe());
+    const Json now = Json::parse(session->describe());
     if (last_samples_ > first_samples_ && now.value("unsaved", Json()).is_object())
-      end_unsaved(now, e);
+      return end_unsaved(session, now, e);
     throw;
   }
 }
