@@ -40,11 +40,11 @@ int64_t number_of(std::string_view lines, std::string_view key) {
   return number;
 }
 
-// Searches the text for the three values instead of parsing it: a manifest with a valid checksum
-// has exactly the layout of manifest_text(), and every save calls this, so it should not parse all
-// tensors or allocate a parser.
-void read_lineage(std::string_view body, Commit& commit) {
+// Searches the text for the few values instead of parsing it: every save calls this, so it should
+// not parse all tensors or allocate a parser.
+void read_head(std::string_view body, Commit& commit) {
   constexpr std::string_view kBegin = "\n  \"lineage\": {";
+  commit.states_left_out = says_states_left_out(body);
   const size_t at = body.find(kBegin);
   if (at == std::string_view::npos) return;
   body.remove_prefix(at + kBegin.size());
@@ -61,7 +61,7 @@ Commit read_commit(FileSystem& files, const std::string& folder, const Checkpoin
   const std::string path = join_path(checkpoint, kManifestName);
   try {
     const std::string text = files.read_all(path, kMaxManifestBytes);
-    read_lineage(unseal_manifest(text, path), commit);
+    read_head(head_of_manifest(unseal_manifest(text, path)), commit);
     commit.readable = true;
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // the commit may well be readable

@@ -12,9 +12,10 @@
 namespace plait::checkpoint {
 
 struct Commit : CheckpointName {
-  bool readable = false;  // its manifest is intact; else nothing of its lineage is known
+  bool readable = false;  // its manifest is intact; else nothing below is known
   std::string refused;    // why the system refused to read its manifest, which may be intact; or ""
   bool stale = false;     // a later lineage continued from before its step
+  bool states_left_out = false;  // of the optimizer
   // counts commits of the folder from 1; 0: the engine that wrote it did not count
   int64_t number = 0;
   std::string lineage;

@@ -25,6 +25,7 @@ void write_extents(JsonWriter& json, const char* key, const std::vector<int64_t>
 void write_state(JsonWriter& json, const RunState& state) {
   json.field("engine_version", state.engine_version);
   if (state.saved_at > 0) json.field("saved_at", state.saved_at);
+  if (state.states_left_out) json.field("states_left_out", true);
   json.field("step", state.step).field("samples", state.samples);
   json.key("world").object();
   json.field("data", state.world.data)
@@ -137,6 +138,24 @@ std::string_view unseal_manifest(std::string_view text, const std::string& where
   if (seal.substr(kSealBegin.size(), 32) != hash128(body).hex())
     bad("does not match its checksum: it is damaged");
   return body;
+}
+
+std::string_view head_of_manifest(std::string_view body) {
+  return body.substr(0, body.find("\n  \"files\": ["));
+}
+
+bool says_states_left_out(std::string_view head) {
+  return head.find("\n  \"states_left_out\": true") != head.npos;
+}
+
+bool states_left_out(FileSystem& files, const std::string& folder) {
+  const std::string path = join_path(folder, kManifestName);
+  try {
+    const std::string text = files.read_all(path, kMaxManifestBytes);
+    return says_states_left_out(head_of_manifest(unseal_manifest(text, path)));
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace plait::checkpoint

@@ -62,6 +62,8 @@ struct RunState {
   // when a checkpoint is opened.
   std::string experiment;
   std::vector<BaseRecord> bases;  // empty: the checkpoint holds all parameters
+  // The optimizer of the run has states, and the checkpoint does not hold them.
+  bool states_left_out = false;
 };
 
 struct FileRecord {
@@ -114,6 +116,18 @@ Manifest parse_manifest(std::string_view text, const std::string& where);
 Manifest read_manifest(FileSystem& files, const std::string& folder);
 // The same for one rank's part of a manifest: its slices need not cover the tensors.
 Manifest parse_shard(std::string_view text, const std::string& where);
+
+// Whether the manifest of a folder, as it is now, says that states were left out: a run may take
+// them from a checkpoint while that is opened. It is not parsed. false: also where it cannot be
+// read.
+bool states_left_out(FileSystem& files, const std::string& folder);
+
+// What stands before the lists of files and tensors, which may be long: a manifest with a valid
+// checksum has exactly the layout of manifest_text(), so a few values can be found in it without a
+// parser.
+std::string_view head_of_manifest(std::string_view body);
+// Of such a head.
+bool says_states_left_out(std::string_view head);
 
 // Seals a manifest: closes the JSON object that `body` leaves open and appends the checksum of
 // `body`.

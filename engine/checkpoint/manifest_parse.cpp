@@ -40,6 +40,12 @@ class JsonReader {
     if (!v.is(Kind::kWhole)) wrong(key, "a whole number of 0 or more");
     return v.whole;
   }
+  // false where the key is absent
+  bool flag(const char* key) const {
+    const Json* v = json_.find(key);
+    if (v && !v->is(Kind::kBool)) wrong(key, "true or false");
+    return v && v->whole == 1;
+  }
   std::string text(const char* key, size_t longest = kMaxNameBytes) const {
     return as_text(get(key), key, longest);
   }
@@ -120,6 +126,7 @@ RunState read_state(const JsonReader& root) {
   RunState s;
   s.engine_version = root.text("engine_version");
   if (root.json().find("saved_at")) s.saved_at = root.number("saved_at");  // older engines: absent
+  s.states_left_out = root.flag("states_left_out");
   s.step = root.count("step");
   s.samples = root.count("samples");
   const JsonReader world = root.object("world");

@@ -71,7 +71,11 @@ class Rewriter {
     files_.make_folder(folder);
     folder_ = folder;
     group("model", parameters(true), true);
-    if (settings_.optimizer) group("optimizer", parameters(false), false);
+    const Records states = parameters(false);
+    if (settings_.optimizer)
+      group("optimizer", states, false);
+    else if (!states.empty())
+      manifest_.state.states_left_out = true;
     std::sort(manifest_.tensors.begin(), manifest_.tensors.end(),
               [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; });
     if (!files_.is_file(join_path(folder, kWeightsName)))

@@ -10,6 +10,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/commit_order.hpp"
+#include "engine/checkpoint/remove_states.hpp"
 #include "engine/checkpoint/unfinished.hpp"
 #include "engine/checkpoint/weights.hpp"
 
@@ -76,8 +77,9 @@ std::string unique_id() {
   return hex64(hash64(words, sizeof words));
 }
 
-CheckpointWriter::CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log)
-    : files_(files), folder_(std::move(folder)), keep_(keep), log_(log) {
+CheckpointWriter::CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log,
+                                   int keep_states)
+    : files_(files), folder_(std::move(folder)), keep_(keep), keep_states_(keep_states), log_(log) {
   if (!files_.is_folder(folder_)) {
     files_.make_folders(folder_);
     files_.sync_folder(folder_of(folder_));
@@ -326,24 +328,53 @@ std::string CheckpointWriter::save(const RunState& state, std::span<const SaveTe
 }
 
 void CheckpointWriter::retain(const CheckpointName& committed) {
-  if (keep_ <= 0) return;
+  if (keep_ <= 0 && keep_states_ <= 0) return;
   try {
-    int left = keep_ - 1;
-    std::vector<std::string> trash;
     std::vector<Commit> commits = read_commits(files_, folder_);
     sort_for_retention(commits);
-    for (const Commit& c : commits) {
-      if (c.name == committed.name || (c.step != committed.step && left-- > 0)) continue;
-      if (c.name == best_) continue;
-      trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_id()));
-      files_.rename(join_path(folder_, c.name), trash.back());
-    }
-    // The renames must be durable before any content is deleted; else a power cut could restore the
-    // name of a checkpoint without its content.
-    if (!trash.empty()) files_.sync_folder(folder_);
-    for (const std::string& path : trash) files_.remove_all(path);
+    remove_old_states(committed, remove_old(committed, std::move(commits)));
   } catch (const std::exception& e) {
     log_.warn("[checkpoint] old checkpoints in " + folder_ + " could not be removed: " + e.what());
+  }
+}
+
+// Returns those that are kept, in the same order.
+std::vector<Commit> CheckpointWriter::remove_old(const CheckpointName& committed,
+                                                 std::vector<Commit> commits) {
+  if (keep_ <= 0) return commits;
+  int left = keep_ - 1;
+  std::vector<Commit> kept;
+  std::vector<std::string> trash;
+  for (Commit& c : commits) {
+    if (c.name == committed.name || (c.step != committed.step && left-- > 0) || c.name == best_) {
+      kept.push_back(std::move(c));
+      continue;
+    }
+    trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_id()));
+    files_.rename(join_path(folder_, c.name), trash.back());
+  }
+  // The renames must be durable before any content is deleted; else a power cut could restore the
+  // name of a checkpoint without its content.
+  if (!trash.empty()) files_.sync_folder(folder_);
+  for (const std::string& path : trash) files_.remove_all(path);
+  return kept;
+}
+
+// One that is damaged, or of a newer format, does not keep the states of the others.
+void CheckpointWriter::remove_old_states(const CheckpointName& committed,
+                                         const std::vector<Commit>& kept) {
+  int left = keep_states_ - 1;
+  for (const Commit& c : kept) {
+    if (c.name == committed.name || !c.readable) continue;
+    const bool keeps = keep_states_ <= 0 || left-- > 0;
+    // Where they are left out already, an interrupted call may have left files.
+    if (keeps && !c.states_left_out) continue;
+    try {
+      remove_states(files_, join_path(folder_, c.name));
+    } catch (const std::exception& e) {
+      log_.warn("[checkpoint] the optimizer's states of " + join_path(folder_, c.name) +
+                " could not be removed: " + e.what());
+    }
   }
 }
 

@@ -44,6 +44,7 @@ struct CheckpointName {
   int64_t step = 0;
   int64_t revision = 1;
 };
+struct Commit;  // commit_order.hpp
 // "step-0000001000", "step-0000001000.2"; nullopt for any other name.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
@@ -58,13 +59,15 @@ class CheckpointWriter {
   using Check = std::function<void()>;
 
   // Creates the folder if absent and removes leftovers of an interrupted save (.tmp-*, .trash-*).
-  // keep: how many checkpoints remain after a save, besides the best one; 0: all.
-  CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log);
+  // keep: how many checkpoints remain after a save, besides the best one; 0: all. keep_states: how
+  // many of these, the newest ones, keep the states of the optimizer; 0: all.
+  CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log, int keep_states = 0);
 
   // Writes and commits a checkpoint; returns its path. It is durable on return. Then removes
-  // checkpoints beyond `keep`, stale ones before current ones, oldest first; a failure to remove
-  // them is only a warning. On error nothing has changed except a leftover `.tmp-*`, removed if
-  // possible, and the text says how many bytes were needed if space ran out.
+  // checkpoints beyond `keep`, stale ones before current ones, oldest first, and the states of
+  // those beyond `keep_states`; a failure to remove them is only a warning. On error nothing has
+  // changed except a leftover `.tmp-*`, removed if possible, and the text says how many bytes were
+  // needed if space ran out.
   std::string save(const RunState& state, std::span<const SaveTensor> tensors);
   // Called right before each commit, which it prevents by an exception: this process may have been
   // stopped for long, and the folder belong to another one by now.
@@ -88,9 +91,11 @@ class CheckpointWriter {
   void write_hints(const CheckpointName& committed, const RunState& state);
   std::string find_best(const CheckpointName& committed, const RunState& state) const;
   void retain(const CheckpointName& committed);
+  std::vector<Commit> remove_old(const CheckpointName& committed, std::vector<Commit> commits);
+  void remove_old_states(const CheckpointName& committed, const std::vector<Commit>& kept);
   FileSystem& files_;
   std::string folder_;
-  int keep_;
+  int keep_, keep_states_;
   Log& log_;
   Check fence_;
   int64_t last_commit_ = -1;  // -1: not read yet. No other process commits while the lock is held.
@@ -143,6 +148,7 @@ class Checkpoint {
                      const topology::Box& block, void* out) const;
 
  private:
+  void open(FileSystem& files);
   // The tensor by its name, of this shape, and convertible to `dtype`.
   const TensorRecord& expect(const std::string& name, uint32_t dtype,
                              std::span<const int64_t> shape) const;

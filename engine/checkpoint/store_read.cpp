@@ -81,10 +81,21 @@ class BlockWriter {
 }  // namespace
 
 Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_(std::move(path)) {
+  try {
+    open(files);
+  } catch (const Error&) {
+    // A run may have taken the states from it since the manifest was read.
+    if (manifest_.state.states_left_out || !states_left_out(files, path_)) throw;
+    open(files);
+  }
+  if (when == Verify::kNow) check_content(path_, manifest_, files_, throw_fault, {});
+}
+
+void Checkpoint::open(FileSystem& files) {
   manifest_ = read_manifest(files, path_);
+  files_.clear();
   for (const FileRecord& f : manifest_.files)
     files_.push_back(open_checked(files, path_, f, throw_fault));
-  if (when == Verify::kNow) check_content(path_, manifest_, files_, throw_fault, {});
 }
 
 bool Checkpoint::has_file(std::string_view name) const {

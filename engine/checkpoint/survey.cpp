@@ -54,8 +54,14 @@ void add_manifest(FileSystem& files, Surveyed& c) {
     ++(is_parameter(t) ? c.parameters : c.states);
     c.tensor_bytes += tensor_bytes(t);
   }
-  if (std::string fault = fault_of_files(files, c, manifest); !fault.empty())
-    mark(c, Condition::kDamaged, std::move(fault));
+  std::string fault = fault_of_files(files, c, manifest);
+  if (fault.empty()) return;
+  if (!manifest.state.states_left_out && states_left_out(files, c.path)) {
+    c.bytes = c.files = c.parameters = c.states = c.tensor_bytes = 0;
+    add_sizes(files, c);
+    return add_manifest(files, c);
+  }
+  mark(c, Condition::kDamaged, std::move(fault));
 }
 
 Surveyed look_at(FileSystem& files, const std::string& folder, const std::string& name) {
@@ -248,6 +254,17 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
                    "' holds weights alone, without the manifest of a checkpoint" + kNameOne);
   fail_not_found("[checkpoint] '" + place + "' is not a checkpoint and contains none" +
                  unfinished_saves(files, place) + kNameOne);
+}
+
+std::string newest_with_states(FileSystem& files, const std::string& checkpoint) {
+  if (!parse_checkpoint_name(name_of(checkpoint))) return "";
+  try {
+    for (const Surveyed& c : survey(files, folder_of(checkpoint)).checkpoints)
+      if (c.condition == Condition::kComplete && !c.state.states_left_out) return c.path;
+  } catch (const Error&) {
+    // The message that asks tells of another error.
+  }
+  return "";
 }
 
 BestValue best_value(const RunState& state) {

@@ -196,6 +196,7 @@ void check_all(FileSystem& files, const std::string& folder, const FaultSink& fa
   const std::string text = files.read_all(path, kMaxManifestBytes);
   const Manifest manifest = with_memory("checkpoint", "parse", path, text.size(),
                                         [&] { return parse_shard(text, path); });
+  done.states_left_out = manifest.state.states_left_out;
   check_tensors(folder, manifest, fault);
   std::vector<FilePtr> opened;
   for (const FileRecord& record : manifest.files) {
@@ -230,11 +231,19 @@ Verification verify_checkpoint(FileSystem& files, const std::string& folder,
     done.faults.push_back(std::move(text));
     all_of_io = all_of_io && e.code() == PLAIT_ERR_IO;
   };
-  try {
-    check_all(files, folder, fault, progress, done);
-  } catch (const Error& e) {
-    if (!is_of_file(e)) throw;  // a manifest that cannot be read
-    fault(e);
+  const auto check = [&] {
+    try {
+      check_all(files, folder, fault, progress, done);
+    } catch (const Error& e) {
+      if (!is_of_file(e)) throw;  // a manifest that cannot be read
+      fault(e);
+    }
+  };
+  check();
+  if (!done.faults.empty() && !done.states_left_out && states_left_out(files, folder)) {
+    done = {};
+    all_of_io = true;
+    check();
   }
   done.unreadable = all_of_io && !done.faults.empty();
   return done;

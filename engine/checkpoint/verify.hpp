@@ -38,6 +38,7 @@ std::unique_ptr<SafetensorsFile> open_checked(FileSystem& files, const std::stri
 struct Verification {
   std::vector<std::string> faults;  // none: the checkpoint is intact
   bool unreadable = false;          // all faults are of reading: nothing is known of it
+  bool states_left_out = false;     // of the optimizer
   uint64_t files = 0, tensors = 0, bytes = 0;
 };
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/commit_order.hpp"
+#include "engine/checkpoint/remove_states.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
 
@@ -105,6 +106,7 @@ TEST_CASE("the best one is kept besides the newest, as long as its lineage is th
 TEST_CASE("a commit's place is read as the manifest's parser reads it") {
   const auto files = first_lineage();
   save(*files, 15, 0, "00c0ffee", 10);
+  remove_states(*files, "ckpt/" + name(20));
   for (const Commit& c : read_commits(*files, "ckpt")) {
     const std::string path = "ckpt/" + c.name + "/MANIFEST.json";
     const Manifest m = parse_manifest(files->content(path), path);
@@ -114,6 +116,8 @@ TEST_CASE("a commit's place is read as the manifest's parser reads it") {
     CHECK(c.from == m.state.lineage_from);
     CHECK(c.number == (c.step == 15 ? 4 : c.step / 10));
     CHECK(c.stale == (c.step > 15));
+    CHECK(c.states_left_out == m.state.states_left_out);
+    CHECK(c.states_left_out == (c.step == 20));
   }
 }
 

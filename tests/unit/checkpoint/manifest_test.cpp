@@ -88,6 +88,20 @@ TEST_CASE("a manifest is read back as it was written, byte by byte") {
   CHECK(m.find("v") == nullptr);
 }
 
+TEST_CASE("a manifest says whether states were left out") {
+  Manifest m = sample();
+  CHECK(manifest_text(m).find("states_left_out") == std::string::npos);
+  CHECK_FALSE(parse_manifest(manifest_text(m), "m").state.states_left_out);
+  m.state.states_left_out = true;
+  const std::string text = manifest_text(m);
+  CHECK(parse_manifest(text, "m").state.states_left_out);
+  CHECK(manifest_text(parse_manifest(text, "m")) == text);
+  for (const char* value : {"1", "\"true\"", "null"})
+    CHECK(
+        refusal("\"step\": 1000", "\"states_left_out\": " + std::string(value) + ", \"step\": 1000")
+            .find("'states_left_out' in the manifest must be true or false") != std::string::npos);
+}
+
 TEST_CASE("every flipped bit and every truncation of a manifest is noticed") {
   const std::string text = manifest_text(sample());
   for (size_t i = 0; i < text.size(); ++i) {

@@ -181,6 +181,12 @@ TEST_CASE("rewritten without the optimizer, parameters are left") {
   CHECK(files.list("out") == Names{"MANIFEST.json", "model.safetensors", "run.toml"});
   CHECK(Checkpoint(files, "out").tensors().size() == 1);
   CHECK(told == 2800);
+  // It says so, and so does what is made of it.
+  CHECK(Checkpoint(files, "out").state().states_left_out);
+  rewrite_checkpoint(files, Checkpoint(files, "out"), "again", {}, {});
+  CHECK(Checkpoint(files, "again").state().states_left_out);
+  rewrite_checkpoint(files, Checkpoint(files, kFrom), "whole", {}, {});
+  CHECK_FALSE(Checkpoint(files, "whole").state().states_left_out);
 }
 
 TEST_CASE(

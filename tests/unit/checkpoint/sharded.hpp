@@ -44,8 +44,9 @@ class Shard {
 
 // Saves as `ranks` ranks do, one after the other. Returns the checkpoint's path.
 inline std::string save_sharded(plait::FileSystem& files, const std::string& folder, int keep,
-                                plait::Log& log, const Sample& sample, int32_t ranks) {
-  plait::checkpoint::CheckpointWriter writer(files, folder, keep, log);
+                                plait::Log& log, const Sample& sample, int32_t ranks,
+                                int keep_states = 0) {
+  plait::checkpoint::CheckpointWriter writer(files, folder, keep, log, keep_states);
   const plait::checkpoint::RunState state = sample.state();
   const std::string hidden = writer.begin(state);
   for (int32_t r = 0; r < ranks; ++r)
