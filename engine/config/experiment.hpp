@@ -134,7 +134,8 @@ struct CheckpointConfig {
   int64_t every = 0;
   double minutes = 15;  // since the last save; 0: never for that
   int64_t keep = 2;
-  std::string best;  // a metric, "": that of early stopping, kNoBest
+  int64_t keep_optimizer = 0;  // of the newest that keep the optimizer's states; 0: all
+  std::string best;            // a metric, "": that of early stopping, kNoBest
   bool at_end = true;
   bool background = true;
   std::string save = "all";  // or "trained": without frozen parameters

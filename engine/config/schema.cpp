@@ -407,6 +407,11 @@ constexpr Key<CheckpointConfig> kCheckpoint[] = {
                  0)),
     key<&CheckpointConfig::keep>(
         count("keep", "2", 1, "checkpoints", "number of newest checkpoints to keep")),
+    key<&CheckpointConfig::keep_optimizer>(
+        count("keep_optimizer", "0", 0, "checkpoints",
+              "number of newest checkpoints that keep the optimizer's states; older ones, the best "
+              "one too, lose them when a newer one is saved: they serve to evaluate, generate, "
+              "export and load weights, and no run continues from them exactly; 0: all keep them")),
     key<&CheckpointConfig::best>(text_option(
         "best", "\"\"",
         "loss, or a metric of the evaluation: the checkpoint of its best value is kept besides the "

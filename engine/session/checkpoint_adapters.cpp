@@ -204,6 +204,18 @@ NewContent same_content(const Checkpoint& from) {
   return content;
 }
 
+// Whether states of both are there. Else the content keeps none: no run continues without all.
+bool keep_states(NewContent& content, const Checkpoint& other) {
+  const auto is_state = [](const checkpoint::RewrittenTensor& t) {
+    return !checkpoint::is_parameter(*t.stored);
+  };
+  const bool had = std::any_of(content.tensors.begin(), content.tensors.end(), is_state);
+  if (!had || !other.state().states_left_out) return had;
+  std::erase_if(content.tensors, is_state);
+  content.state.states_left_out = true;
+  return false;
+}
+
 void drop_empty_groups(config::ModelConfig& model, const NewContent& content) {
   std::vector<std::string> names;
   for (const checkpoint::RewrittenTensor& t : content.tensors)
@@ -255,9 +267,7 @@ NewContent with_adapter(CheckpointOf& from, const std::string& model_name, const
     content.tensors.push_back({&other.checkpoint, t, as_named(t->name, added.name, name)});
   };
   std::for_each(added.parameters.begin(), added.parameters.end(), add);
-  const bool has_states =
-      std::any_of(from.checkpoint.tensors().begin(), from.checkpoint.tensors().end(),
-                  [](const TensorRecord& t) { return !checkpoint::is_parameter(t); });
+  const bool has_states = keep_states(content, other.checkpoint);
   if (has_states) std::for_each(added.states.begin(), added.states.end(), add);
   set_updates(content.state, model.name, name,
               has_states ? updates_of(other.checkpoint.state(), added) : -1);

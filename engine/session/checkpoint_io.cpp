@@ -35,6 +35,12 @@ checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* d
 
 bool is_saved(const plan::CheckpointBlock& b) { return b.saved; }
 
+bool has_states(const plan::Plan& plan) {
+  bool found = false;
+  plan::for_each_block(plan, [&](const plan::CheckpointBlock& b) { found = found || b.optimizer; });
+  return found;
+}
+
 std::unique_ptr<char[]> new_save_buffer(uint64_t bytes) {
   try {
     return std::make_unique_for_overwrite<char[]>(bytes);
@@ -146,6 +152,7 @@ void take_position(TrainingState& to, const checkpoint::RunState& s, const Extra
 checkpoint::RunState CheckpointIo::run_state(bool whole) {
   checkpoint::RunState s;
   if (whole && c_.ranks.is_leader()) s.bases = bases_.records();
+  s.states_left_out = !whole && has_states(c_.plan);
   s.step = c_.state.step;
   s.samples = c_.state.samples;
   s.world = {c_.plan.grid.data(), c_.plan.grid.tensor(), c_.plan.grid.pipeline()};
@@ -397,7 +404,7 @@ bool CheckpointIo::load_only_parameters(const std::string& path) {
 // Checks everything first: a checkpoint that does not fit leaves the session unchanged.
 std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoint::Checkpoint& c,
                                                                  bool parameters_only) {
-  check_compatibility(c_.plan, c, parameters_only);
+  check_compatibility(c_.plan, c, c_.files, parameters_only);
   if (c_.ranks.is_leader()) bases_.check(c);
   if (c_.ranks.is_leader()) warn_of_unread(c_.plan, c, c_.log);
   std::vector<LoadedBlock> loaded;

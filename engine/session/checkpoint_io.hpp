@@ -57,7 +57,8 @@ class CheckpointIo {
   void begin_from(const checkpoint::Checkpoint& c, bool position);
 
  private:
-  checkpoint::RunState run_state(bool whole = true);  // whole: with the bases of this run
+  // whole: with the bases of this run, and beside the states of its optimizer
+  checkpoint::RunState run_state(bool whole = true);
   using Chosen = std::function<bool(const plan::CheckpointBlock&)>;
   SavedCheckpoint write_in_place(const WriterOf& writer, const checkpoint::RunState& state,
                                  const Chosen& chosen);

@@ -6,6 +6,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
+#include "engine/checkpoint/survey.hpp"
 #include "engine/checkpoint/weights.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/program/op_def.hpp"
@@ -77,9 +78,20 @@ SavedRule saved_rule(const checkpoint::Checkpoint& c, const config::ModelConfig&
               ", or " + start_new(plan, p, c));
 }
 
+[[noreturn]] void fail_without_states(const plan::Plan& plan, const plan::Parameter& p,
+                                      const checkpoint::Checkpoint& c, FileSystem& files) {
+  const std::string with = checkpoint::newest_with_states(files, c.path());
+  fail_config(
+      "[session] '" + c.path() +
+      "' has no optimizer states (left out by checkpoint.keep_optimizer, or by the "
+      "command that wrote it), so no run can continue from it exactly; start a new run " +
+      (with.empty() ? "" : "with run.from = \"" + with + "\", the newest one that has them, or ") +
+      "with " + model_of(plan, p).path + ".load = \"" + c.path() + "\", its weights alone");
+}
+
 }  // namespace
 
-void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c,
+void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c, FileSystem& files,
                          bool parameters_only) {
   const std::string way_out = "; use the saved model, or start a new run";
   for (const plan::Parameter& p : plan.parameters) {
@@ -114,7 +126,9 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
   }
   if (parameters_only) return;
   plan::for_each_block(plan, [&](const plan::CheckpointBlock& b) {
-    if (b.optimizer && !c.find(b.tensor)) fail_state(plan, b, c);
+    if (!b.optimizer || c.find(b.tensor)) return;
+    if (c.state().states_left_out) fail_without_states(plan, b.parameter, c, files);
+    fail_state(plan, b, c);
   });
 }
 

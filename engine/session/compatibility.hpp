@@ -11,8 +11,9 @@
 
 namespace plait::session {
 
-// Errors: PLAIT_ERR_CONFIG naming the layer, or the optimizer, that is not the one that was saved.
-void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c,
+// Errors: PLAIT_ERR_CONFIG naming the layer, or the optimizer, that is not the one that was saved;
+// where the states of the optimizer were left out, naming a checkpoint beside it that has them.
+void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c, FileSystem& files,
                          bool parameters_only);
 // Warns of parameters that the saved model has and this one lacks, as those of adapters.
 void warn_of_unread(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log);

@@ -101,7 +101,8 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       wandb_(wandb_of(plan, dir_, files)),
       files_(files),
       checkpoints_(files, dir_.checkpoint_folder(),
-                   static_cast<int>(plan.experiment.checkpoint.keep), log),
+                   static_cast<int>(plan.experiment.checkpoint.keep), log,
+                   static_cast<int>(plan.experiment.checkpoint.keep_optimizer)),
       log_file_(files, dir_.log_path(0)),
       log_(log) {
   if (!lock_) lock_ = std::make_unique<observe::RunLock>(files, dir_.path());

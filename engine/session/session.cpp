@@ -73,7 +73,7 @@ Start open_files(SessionParts& parts) {
   // Before the run directory takes the settings of this process: one that cannot continue leaves it
   // as it is.
   if (found) {
-    check_compatibility(c.plan, *found, false);
+    check_compatibility(c.plan, *found, c.files, false);
     parts.bases.check(*found);
   }
   if (!c.settings.no_files)
