@@ -50,6 +50,7 @@ void write_surveyed(JsonWriter& w, const Surveyed& c) {
   write_ranks(w, c.state.world);
   w.field("engine_version", c.state.engine_version);
   w.field("parameters", c.parameters).field("states", c.states);
+  w.field("states_left_out", c.state.states_left_out);
   w.field("tensor_bytes", c.tensor_bytes);
   const BestValue best = best_value(c.state);
   w.key("best");
@@ -186,7 +187,8 @@ std::string description_json(const std::string& path, const Manifest& manifest) 
   w.field("samples", s.samples);
   s.saved_at > 0 ? w.field("saved_at", s.saved_at) : w.key("saved_at").null();
   write_ranks(w, s.world);
-  w.field("seed", s.seed).field("engine_version", s.engine_version).key("settings").object();
+  w.field("seed", s.seed).field("engine_version", s.engine_version);
+  w.field("states_left_out", s.states_left_out).key("settings").object();
   for (const auto& [key, value] : s.settings) w.field(key, value);
   w.end_object().key("bases").array();
   for (const BaseRecord& base : s.bases)
@@ -211,7 +213,7 @@ std::string verification_json(const std::string& path, const Verification& done)
   JsonWriter w;
   w.object().field("schema", 1).field("checkpoint", path);
   w.field("intact", done.faults.empty()).field("unreadable", done.unreadable);
-  w.texts("faults", done.faults);
+  w.field("states_left_out", done.states_left_out).texts("faults", done.faults);
   w.field("files", done.files).field("tensors", done.tensors).field("bytes", done.bytes);
   return w.end_object().text();
 }

@@ -60,6 +60,16 @@ class AdapterCheckpoints(RankCase):
         self.assertEqual(loss("back"), loss("poems"))
         self.assertFalse(list(self.folder.glob("new/.*")))
 
+    def test_of_one_without_optimizer_states(self):
+        self.expect(0, "checkpoint", "convert", "code", "bare", "--no-optimizer")
+        self.expect(0, "adapters", "add", "poems", "code", "--from", "bare", "--to", "both")
+        one = self.expect(0, "checkpoint", "ls", "both", "--json").records[-1]["checkpoints"][0]
+        self.assertEqual((one["states"], one["states_left_out"]), (0, True))
+        self.expect(0, "checkpoint", "verify", "both")
+        self.expect(0, "eval", "both")
+        self.fails(2, ("run", "both", "--run-dir", "both", "--resume", "must", "run.steps=8"),
+                   "has no optimizer states")
+
     def test_mistakes(self):
         add = ("adapters", "add", "poems")
         self.fails(2, (*add, "poems", "--from", "code", "--to", "x"),

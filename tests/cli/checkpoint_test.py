@@ -340,7 +340,8 @@ class Converted(Checkpoints):
         self.expect(0, "run", "t.toml", "model.load=small", "run.steps=1", "run.out=x", "-q")
         # Without its states a run is not resumed, and says why.
         shutil.copytree(self.folder / "small", self.folder / "again/ckpt/step-0000000010")
-        self.fails(2, ["run", "t.toml", "--run-dir", "again", "--resume", "must", "run.steps=11"], "has no state")
+        self.fails(2, ["run", "t.toml", "--run-dir", "again", "--resume", "must", "run.steps=11"],
+                   "'again/ckpt/step-0000000010' has no optimizer states")
 
     def test_faults(self):
         self.train("r", steps=2)

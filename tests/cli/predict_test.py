@@ -332,6 +332,15 @@ class Predict(RankCase):
                          (self.folder / "whole.csv").read_bytes())
         self.assertEqual(self.names(), sorted([*self.before, "p.csv", "whole.csv"]))
 
+    def test_a_run_may_take_the_states_meanwhile(self):
+        words = ["--dataset", "train", "data.train.samples=120000"]
+        self.expect(0, "predict", "one", "--yes", "--to", "whole.csv", *words)
+        self.interrupt("p.csv", *words, by=signal.SIGINT)
+        self.expect(0, "checkpoint", "convert", "one", "bare", "--no-optimizer")
+        done = self.expect(0, "predict", "one", "--yes", "--to", "p.csv", "--checkpoint", "bare", *words, "--resume")
+        self.assertIn("continues behind sample", done.err)
+        self.assertEqual((self.folder / "p.csv").read_bytes(), (self.folder / "whole.csv").read_bytes())
+
     def test_what_is_not_continued(self):
         words = ["--dataset", "train", "data.train.samples=400000"]
         self.interrupt("p.csv", *words, by=signal.SIGINT)

@@ -101,12 +101,14 @@ class Verify {
     context_.terminal.record(record);
     const bool intact = done.at("intact").get<bool>();
     const bool unreadable = done.at("unreadable").get<bool>();
+    const bool left_out = done.at("states_left_out").get<bool>();
     ++(intact ? intact_ : unreadable ? unreadable_ : damaged_);
     const std::string path = plain(done.at("checkpoint").get<std::string>());
     if (intact) {
-      context_.terminal.line(strf("%s: intact, %llu tensors, %s", path.c_str(),
+      context_.terminal.line(strf("%s: intact, %llu tensors, %s%s", path.c_str(),
                                   done.at("tensors").get<unsigned long long>(),
-                                  bytes_text(done.at("bytes").get<double>()).c_str()));
+                                  bytes_text(done.at("bytes").get<double>()).c_str(),
+                                  left_out ? ", no optimizer states" : ""));
       return;
     }
     context_.terminal.line(path + (unreadable ? ": cannot be read" : ": damaged"));
