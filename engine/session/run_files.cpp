@@ -110,8 +110,9 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
   events_.hparams(result_config(plan), unix_seconds());
   // Last: the destructor, which ends it, runs only if nothing above has thrown.
-  listener_ =
-      log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); });
+  listener_ = log.listen(PLAIT_LOG_INFO, [this](uint32_t level, std::string_view text) {
+    log_file_.line(level, text);
+  });
 }
 
 observe::NdjsonWriter& RunFiles::statistics(int64_t from_step) {
@@ -134,8 +135,8 @@ RankLog::RankLog(const std::string& folder, int32_t rank, FileSystem& files, Log
     return;
   }
   file_->line(PLAIT_LOG_INFO, "[session] rank " + std::to_string(rank));
-  listener_ =
-      log.listen([this](uint32_t level, std::string_view text) { file_->line(level, text); });
+  listener_ = log.listen(
+      PLAIT_LOG_INFO, [this](uint32_t level, std::string_view text) { file_->line(level, text); });
 }
 
 void RankLog::error(const std::string& text) noexcept {

@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/base/clock.hpp"
 #include "engine/base/log.hpp"
 
 using namespace plait;
@@ -61,11 +63,13 @@ TEST_CASE("a sink may add and remove listeners, itself included") {
   int first = -1, second = -1;
   log.set_sink([&](uint32_t, std::string_view text) {
     if (text == "open")
-      second =
-          log.listen([&](uint32_t, std::string_view t) { heard.push_back("2 " + std::string(t)); });
+      second = log.listen(PLAIT_LOG_INFO, [&](uint32_t, std::string_view t) {
+        heard.push_back("2 " + std::string(t));
+      });
     if (text == "close") log.unlisten(first);
   });
-  first = log.listen([&](uint32_t, std::string_view t) { heard.push_back("1 " + std::string(t)); });
+  first = log.listen(PLAIT_LOG_INFO,
+                     [&](uint32_t, std::string_view t) { heard.push_back("1 " + std::string(t)); });
   log.info("open");
   log.info("close");
   log.unlisten(second);
@@ -73,4 +77,86 @@ TEST_CASE("a sink may add and remove listeners, itself included") {
   CHECK(heard == std::vector<std::string>{"1 open", "2 open", "2 close"});
   log.set_sink(nullptr);
   CHECK_FALSE(log.wants(PLAIT_LOG_DEBUG));
+}
+
+TEST_CASE("levels have names") {
+  CHECK(log_level_of("debug") == PLAIT_LOG_DEBUG);
+  CHECK(log_level_of("info") == PLAIT_LOG_INFO);
+  CHECK(log_level_of("warning") == PLAIT_LOG_WARN);
+  CHECK(log_level_of("error") == PLAIT_LOG_ERROR);
+  CHECK(log_level_of("") == PLAIT_LOG_INFO);
+}
+
+void write_all(Log& log) {
+  log.debug("debug");
+  log.info("info");
+  log.warn("warning");
+  log.error("error");
+}
+
+TEST_CASE("a listener hears its own level, whatever those of the sink and of others are") {
+  using Lines = std::vector<std::string>;
+  const Lines all{"debug", "info", "warning", "error"};
+  for (uint32_t of_sink = PLAIT_LOG_DEBUG; of_sink <= PLAIT_LOG_ERROR; ++of_sink)
+    for (uint32_t level = PLAIT_LOG_DEBUG; level <= PLAIT_LOG_ERROR; ++level) {
+      CAPTURE(of_sink);
+      CAPTURE(level);
+      Lines sink, own, errors;
+      const auto into = [](Lines& to) {
+        return [&to](uint32_t, std::string_view text) { to.emplace_back(text); };
+      };
+      Log log(into(sink), of_sink);
+      const int id = log.listen(level, into(own));
+      log.listen(PLAIT_LOG_ERROR, into(errors));
+      write_all(log);
+      CHECK(sink == Lines(all.begin() + of_sink, all.end()));
+      CHECK(own == Lines(all.begin() + level, all.end()));
+      CHECK(errors == Lines{"error"});
+      log.unlisten(id);
+      CHECK(log.wants(PLAIT_LOG_WARN) == (of_sink <= PLAIT_LOG_WARN));  // the lower one is gone
+      write_all(log);
+      CHECK(own.size() == all.size() - level);
+    }
+}
+
+TEST_CASE("a line that nobody wants is not made") {
+  Log log({}, PLAIT_LOG_WARN);
+  int made = 0;
+  const auto line = [&] {
+    ++made;
+    return std::string("line");
+  };
+  log.debug(line);
+  log.info(line);
+  CHECK(made == 0);
+  std::vector<std::string> heard;
+  const int id = log.listen(PLAIT_LOG_INFO,
+                            [&](uint32_t, std::string_view text) { heard.emplace_back(text); });
+  log.debug(line);
+  CHECK(made == 0);
+  log.info(line);
+  CHECK(made == 1);
+  CHECK(heard == std::vector<std::string>{"line"});
+  log.unlisten(id);
+  log.info(line);
+  CHECK(made == 1);
+  log.write(PLAIT_LOG_ERROR, []() -> std::string { throw std::bad_alloc(); });  // is lost
+}
+
+TEST_CASE("a record keeps lines with their levels and times") {
+  Log log({}, PLAIT_LOG_ERROR);
+  const double before = unix_seconds();
+  LogRecord record(&log, PLAIT_LOG_WARN);
+  write_all(log);
+  const std::vector<LogLine> lines = record.take();
+  log.error("later");
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].text == "warning");
+  CHECK(lines[0].level == PLAIT_LOG_WARN);
+  CHECK(lines[1].text == "error");
+  CHECK(lines[1].unix_seconds >= before);
+  CHECK(lines[1].unix_seconds <= unix_seconds());
+  CHECK(record.take().empty());
+  CHECK_FALSE(log.wants(PLAIT_LOG_WARN));
+  CHECK(LogRecord(nullptr, PLAIT_LOG_DEBUG).take().empty());
 }
