@@ -12,7 +12,7 @@
 namespace plait::checkpoint {
 
 struct Commit : CheckpointName {
-  bool readable = false;  // its manifest is intact; else nothing below is known
+  bool readable = false;  // its manifest is intact; else nothing below is known but `refused`
   std::string refused;    // why the system refused to read its manifest, which may be intact; or ""
   bool stale = false;     // a later lineage continued from before its step
   bool states_left_out = false;  // of the optimizer

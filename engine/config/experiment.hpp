@@ -24,6 +24,7 @@ struct RunConfig {
   double device_timeout = 300;  // seconds of one wait for a device that records
   double plugin_timeout = 0;    // seconds of one call of a plugin; 0: no limit
   int64_t log_every = 1;
+  std::string log_level;               // of the log files: "debug", "info", "warning", "error"
   std::string rank_metrics;            // "none", "all" or an axis: who writes metrics of its own
   std::vector<int64_t> metrics_ranks;  // who writes them besides
   double peak_tflops = 0;              // of one rank's device; 0: what the device says

@@ -51,6 +51,13 @@ constexpr Key<RunConfig> kRun[] = {
               "write a line of metrics every so many steps; its rates, like the bar's and those at "
               "the end of a run, count the time of steps alone, without evaluations and saves"),
         kPerRank),
+    key<&RunConfig::log_level>(
+        choice_option("log_level", "\"info\"", "debug|info|warning|error",
+                      "lines of this level and above go to the log files of a run, "
+                      "log/rank-N.log; debug adds how the ranks met, what was planned, and what "
+                      "was read and saved, with times; the terminal has -v and -q, a host its own "
+                      "level"),
+        kPerRank),
     key<&RunConfig::rank_metrics>(
         choice_option(
             "rank_metrics", "\"none\"", "none|all|pipeline|data|tensor",

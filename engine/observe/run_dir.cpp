@@ -292,9 +292,9 @@ void RunDir::write_status(const RunStatus& status) const {
 namespace {
 
 // A line of a log, or several for a text of several lines.
-std::string log_text(uint32_t level, std::string_view text) {
+std::string log_text(uint32_t level, std::string_view text, double unix_seconds) {
   static constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
-  std::string line = utc_text(unix_seconds()) + strf(" %-5s ", kLevels[level < 4 ? level : 3]);
+  std::string line = utc_text(unix_seconds) + strf(" %-5s ", kLevels[level < 4 ? level : 3]);
   // Control characters could let a name in a file forge lines or control the terminal of a reader.
   for (const std::string& part : split(text, '\n')) {
     if (line.back() == '\n') line += "  ";
@@ -307,13 +307,18 @@ std::string log_text(uint32_t level, std::string_view text) {
 }  // namespace
 
 LogFile::LogFile(FileSystem& files, const std::string& path)
-    : file_(files, path, kLines,
-            [this](const std::string& text) { notes_ += log_text(PLAIT_LOG_WARN, text); }) {}
+    : file_(files, path, kLines, [this](const std::string& text) {
+        notes_ += log_text(PLAIT_LOG_WARN, text, unix_seconds());
+      }) {}
 
 void LogFile::line(uint32_t level, std::string_view text) noexcept {
+  line(level, text, unix_seconds());
+}
+
+void LogFile::line(uint32_t level, std::string_view text, double unix_seconds) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
-    file_.write(log_text(level, text));
+    file_.write(log_text(level, text, unix_seconds));
     // Written at once, or kept like the line.
     while (!notes_.empty()) file_.write(std::exchange(notes_, {}));
   } catch (const std::bad_alloc&) {

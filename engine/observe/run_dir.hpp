@@ -98,7 +98,8 @@ std::string rank_log_path(const std::string& run_dir, int rank);
 class LogFile {
  public:
   LogFile(FileSystem& files, const std::string& path);
-  void line(uint32_t level, std::string_view text) noexcept;
+  void line(uint32_t level, std::string_view text, double unix_seconds) noexcept;
+  void line(uint32_t level, std::string_view text) noexcept;  // of now
 
  private:
   std::mutex mutex_;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/log.hpp"
 #include "engine/config/experiment.hpp"
 #include "engine/data/data_loader.hpp"
 #include "engine/plan/collective.hpp"
@@ -188,6 +189,8 @@ struct Plan {
   std::vector<EntryPoint> entry_points;
   std::vector<Collective> collectives;  // of all programs
   uint64_t transient_bytes = 0;         // the largest of the programs
+  // What the log was told while it was made, from run.log_level on: a run's log file begins so.
+  std::vector<LogLine> log_lines;
 
   // By name; nullptr: there is none.
   const Dataset* dataset(const std::string& name) const;

@@ -237,7 +237,7 @@ void keep_generation_only(config::Experiment& e) {
 }  // namespace
 
 PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext& context)
-    : context_(context) {
+    : context_(context), record_(context.log, log_level_of(experiment.run.log_level)) {
   draft_.experiment = experiment;
   trains_ = experiment.dataset("train") != nullptr;
   if (draft_.experiment.generate.only) {
@@ -251,12 +251,16 @@ PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext
 }
 
 std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
+  watch_.restart();
   choose_inputs(problems);
+  end_phase("inputs");
   declare_results(problems);
   trace(problems);
+  end_phase("tracing");
   if (!problems.empty()) return nullptr;
   try {
     lay_out();
+    end_phase("layout");
     write_entry_points();
     keep_samples_read(draft_);
   } catch (const topology::InvalidTopology& e) {
@@ -264,7 +268,13 @@ std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
     return nullptr;
   }
   add_totals();
+  end_phase("memory");
   return finish();
+}
+
+void PlanBuilder::end_phase(std::string name) {
+  phases_.push_back({std::move(name), watch_.seconds()});
+  watch_.restart();
 }
 
 void PlanBuilder::choose_inputs(config::Problems& problems) {
@@ -358,6 +368,7 @@ void PlanBuilder::write_entry_points() {
     EntryPoint entry = write({draft_, traced_, context_.log});
     if (draft_.find_entry_point(entry.name))
       fail_internal("[plan] two entry points are named '" + entry.name + "'");
+    end_phase(entry.name);
     // One without launches has nothing to do on this grid.
     if (!entry.launches.empty()) draft_.entry_points.push_back(std::move(entry));
   }
@@ -370,7 +381,7 @@ void PlanBuilder::add_totals() {
 }
 
 std::unique_ptr<const Plan> PlanBuilder::finish() {
-  auto plan = std::make_unique<const Plan>(std::move(static_cast<Plan&>(draft_)));
+  auto plan = std::make_unique<Plan>(std::move(static_cast<Plan&>(draft_)));
   check_buffer_refs(*plan);
   if (program::verify_enabled()) verify_launches(*plan);
   explain(*plan, context_.log);
@@ -380,6 +391,8 @@ std::unique_ptr<const Plan> PlanBuilder::finish() {
   warn_long_samples(*plan, context_.log);
   warn_states(*plan, context_.log);
   warn_idle(*plan, context_.log);
+  tell_phases(*plan, phases_, context_.log);
+  plan->log_lines = record_.take();
   return plan;
 }
 

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/clock.hpp"
 #include "engine/base/log.hpp"
 #include "engine/config/experiment.hpp"
+#include "engine/plan/decisions.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/plan/plan_draft.hpp"
 
@@ -42,9 +45,13 @@ class PlanBuilder {
   void lay_out();
   void write_entry_points();
   void add_totals();
+  void end_phase(std::string name);
   std::unique_ptr<const Plan> finish();
 
   const PlanContext context_;
+  LogRecord record_;
+  Stopwatch watch_;  // of the phase that runs
+  std::vector<Phase> phases_;
   PlanDraft draft_;
   bool trains_ = false;  // has a [data.train], which generate.only leaves out
   TracedModels traced_;

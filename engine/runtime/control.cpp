@@ -108,7 +108,16 @@ Control::Control(const ControlConfig& config, Log& log) : state_(std::make_uniqu
   Served served;
   if (job.rank == 0)
     serve(job, rendezvous, state_->listener, state_->server, served, config.times, log);
+  if (served.own)
+    log.debug([&] {
+      return "[control] rank 0 waits for " + std::to_string(job.size) + " ranks at " +
+             host_and_port(served.own->host, served.own->port) +
+             (rendezvous.path.empty() ? "" : ", which it tells in " + rendezvous.path);
+    });
   JoinedServer joined = control::join(job, rendezvous, served.own, deadline);
+  log.debug([&] {
+    return "[control] rank " + std::to_string(job.rank) + " has reached rank 0 at " + joined.where;
+  });
   state_->client = std::make_unique<Client>(config, std::move(joined), deadline, log);
   state_->peers = state_->client->wait_for_ranks();
 }

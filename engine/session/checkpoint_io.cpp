@@ -280,7 +280,21 @@ SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer,
     }
     tensors.push_back(save_tensor(b, data));
   });
-  return write_checkpoint(c_.files, c_.ranks.collectives(), writer, state, tensors);
+  return write_part(c_.ranks.collectives(), writer, state, tensors);
+}
+
+SavedCheckpoint CheckpointIo::write_part(ControlCollectives& collectives, const WriterOf& writer,
+                                         const checkpoint::RunState& state,
+                                         std::span<const checkpoint::SaveTensor> tensors) {
+  const Stopwatch watch;
+  SavedCheckpoint saved = write_checkpoint(c_.files, collectives, writer, state, tensors);
+  if (!saved.error)
+    c_.log.debug([&] {
+      return strf("[checkpoint] rank %d wrote %zu tensors, ", c_.ranks.rank(), tensors.size()) +
+             human_bytes(checkpoint::bytes_of(tensors)) + ", of " + saved.path +
+             ", complete after " + duration_text(watch.seconds());
+    });
+  return saved;
 }
 
 void CheckpointIo::reserve_copy() {
@@ -309,7 +323,7 @@ void CheckpointIo::save_between(bool in_background) {
       used += b.bytes();
     });
     saver_.start([this, writer, state = run_state(), tensors = std::move(tensors)] {
-      return write_checkpoint(c_.files, background_collectives_, writer, state, tensors);
+      return write_part(background_collectives_, writer, state, tensors);
     });
   });
 }
@@ -408,13 +422,20 @@ std::vector<CheckpointIo::LoadedBlock> CheckpointIo::read_blocks(const checkpoin
   if (c_.ranks.is_leader()) bases_.check(c);
   if (c_.ranks.is_leader()) warn_of_unread(c_.plan, c, c_.log);
   std::vector<LoadedBlock> loaded;
+  uint64_t n_bytes = 0;
+  const Stopwatch watch;
   plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
     if (!b.optimizer && !c.find(b.tensor)) return;  // of model.load
     auto bytes = with_memory("session", ("hold tensor '" + b.tensor + "' of").c_str(), c.path(),
                              b.bytes(), [&] { return std::vector<char>(b.bytes()); });
     c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());
+    n_bytes += b.bytes();
     loaded.push_back({b.local, std::move(bytes), b.optimizer ? nullptr : &b.parameter});
+  });
+  c_.log.debug([&] {
+    return strf("[checkpoint] rank %d read %zu tensors, ", c_.ranks.rank(), loaded.size()) +
+           human_bytes(n_bytes) + ", of " + c.path() + " in " + duration_text(watch.seconds());
   });
   return loaded;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,10 @@ class CheckpointIo {
   using Chosen = std::function<bool(const plan::CheckpointBlock&)>;
   SavedCheckpoint write_in_place(const WriterOf& writer, const checkpoint::RunState& state,
                                  const Chosen& chosen);
+  // write_checkpoint(), and a line of the log about it. Any thread, one at a time.
+  SavedCheckpoint write_part(ControlCollectives& collectives, const WriterOf& writer,
+                             const checkpoint::RunState& state,
+                             std::span<const checkpoint::SaveTensor> tensors);
   std::string save_part(const std::string& folder, const checkpoint::RunState& state,
                         const Chosen& chosen);
   void take(const checkpoint::Checkpoint& c, bool position);

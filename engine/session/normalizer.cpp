@@ -59,7 +59,9 @@ void Normalizer::find_out() {
                              .c_str()
                        : ""));
   }
-  log_.debug(strf("[session] statistics of [data.train] took %.3f s", watch.seconds()));
+  log_.debug([&] {
+    return "[session] statistics of [data.train] took " + duration_text(watch.seconds());
+  });
 }
 
 void Normalizer::write() {

@@ -151,8 +151,10 @@ void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next
       c_.ranks, out_of_range_text(c_.plan, samples.outside, batch_ < 0 ? "[feed]" : "[data.train]",
                                   strf("step %ld", static_cast<long>(r.step))));
   if (scales)
-    return c_.log.info(strf("[session] step %ld overflows with loss scale %g: skipped, next %g",
-                            static_cast<long>(r.step), r.loss_scale, c_.state.loss_scale[0]));
+    return c_.log.info([&] {
+      return strf("[session] step %ld overflows with loss scale %g: skipped, next %g",
+                  static_cast<long>(r.step), r.loss_scale, c_.state.loss_scale[0]);
+    });
   const int64_t limit = c_.plan.experiment.guard.nonfinite_limit;
   const std::string input = first_of_ranks(c_.ranks, samples.non_finite);
   c_.log.warn(strf(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "engine/base/clock.hpp"
@@ -47,7 +48,17 @@ std::unique_ptr<runtime::Control> RankContext::connect_control(const Settings& s
   config.identity = identity_of(*plan_);
   config.identity.emplace_back("step to stop after", std::to_string(settings.stop_after));
   try {
-    return std::make_unique<runtime::Control>(config, log);
+    const Stopwatch watch;
+    auto control = std::make_unique<runtime::Control>(config, log);
+    log.debug([&] {
+      std::set<std::string> hosts;
+      for (const runtime::Peer& peer : control->peers()) hosts.insert(peer.host);
+      return "[session] " + config.name +
+             strf(" has met all %d ranks, on %zu machine%s, after ", size_, hosts.size(),
+                  hosts.size() == 1 ? "" : "s") +
+             duration_text(watch.seconds());
+    });
+    return control;
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_PEER) throw;
     fail(e.code(), "[session] rendezvous with the other ranks failed: " + without_part(e.text()));
@@ -76,9 +87,21 @@ void RankContext::compare_devices(const runtime::Device& device) {
 runtime::Communicators* RankContext::connect(const runtime::Device& device, Log& log) {
   if (is_single()) return nullptr;
   device_ = device.shared_from_this();
+  const Stopwatch watch;
   communicators_ = std::make_unique<runtime::Communicators>(
       plan_, *control_, device_,
       unusable_backends(*plan_, *control_, collectives_, device.host_visible(), log));
+  const auto groups = communicators_->connected();
+  for (const auto& g : groups)
+    log.debug([&] {
+      return strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
+                  g.backend.c_str());
+    });
+  log.debug([&] {
+    return strf("[session] %zu group%s connected after ", groups.size(),
+                groups.size() == 1 ? " is" : "s are") +
+           duration_text(watch.seconds());
+  });
   return communicators_.get();
 }
 

@@ -103,16 +103,11 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       checkpoints_(files, dir_.checkpoint_folder(),
                    static_cast<int>(plan.experiment.checkpoint.keep), log,
                    static_cast<int>(plan.experiment.checkpoint.keep_optimizer)),
-      log_file_(files, dir_.log_path(0)),
       log_(log) {
   if (!lock_) lock_ = std::make_unique<observe::RunLock>(files, dir_.path());
   checkpoints_.fence([this] { lock_->check(); });
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
   events_.hparams(result_config(plan), unix_seconds());
-  // Last: the destructor, which ends it, runs only if nothing above has thrown.
-  listener_ = log.listen(PLAIT_LOG_INFO, [this](uint32_t level, std::string_view text) {
-    log_file_.line(level, text);
-  });
 }
 
 observe::NdjsonWriter& RunFiles::statistics(int64_t from_step) {
@@ -122,29 +117,6 @@ observe::NdjsonWriter& RunFiles::statistics(int64_t from_step) {
   statistics_ = std::make_unique<observe::NdjsonWriter>(files_, path, dir_.id(), log_);
   if (continues) statistics_->resume(from_step, unix_seconds());
   return *statistics_;
-}
-
-RunFiles::~RunFiles() { log_.unlisten(listener_); }
-
-RankLog::RankLog(const std::string& folder, int32_t rank, FileSystem& files, Log& log) : log_(log) {
-  try {
-    if (files.info(folder + "/log").kind != FileKind::kDirectory) return;
-    file_ = std::make_unique<observe::LogFile>(files, observe::rank_log_path(folder, rank));
-  } catch (const Error& e) {
-    log.warn("[session] rank " + std::to_string(rank) + " writes no log: " + e.full_text());
-    return;
-  }
-  file_->line(PLAIT_LOG_INFO, "[session] rank " + std::to_string(rank));
-  listener_ = log.listen(
-      PLAIT_LOG_INFO, [this](uint32_t level, std::string_view text) { file_->line(level, text); });
-}
-
-void RankLog::error(const std::string& text) noexcept {
-  if (file_) file_->line(PLAIT_LOG_ERROR, text);
-}
-
-RankLog::~RankLog() {
-  if (file_) log_.unlisten(listener_);
 }
 
 void RunFiles::status(const observe::RunStatus& s) {
@@ -159,8 +131,6 @@ void RunFiles::status(const observe::RunStatus& s) {
   }
   if (s.state == observe::kRunning) return;
   const bool done = s.state == observe::kDone;
-  if (!done && !s.message.empty())
-    log_file_.line(PLAIT_LOG_ERROR, "[run] " + s.state + ": " + s.message);
   metrics_.flush();
   events_.end_of_run(done, unix_seconds());
   events_.flush();

@@ -1,4 +1,4 @@
-// The files of a run: its directory, metrics, events, progress, log and checkpoints.
+// The files of a run: its directory, metrics, events, progress and checkpoints.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,6 @@ class RunFiles {
  public:
   // Creates a new run directory, or continues `settings.run_dir` if that exists. Takes its lock.
   RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log);
-
-  ~RunFiles();
   RunFiles(const RunFiles&) = delete;
   RunFiles& operator=(const RunFiles&) = delete;
 
@@ -73,30 +71,10 @@ class RunFiles {
   std::unique_ptr<observe::NdjsonWriter> statistics_;
   FileSystem& files_;
   checkpoint::CheckpointWriter checkpoints_;
-  observe::LogFile log_file_;
   Log& log_;
-  int listener_ = -1;
   double last_event_ = 0;
   int64_t n_events_ = 0;
   bool status_failed_ = false;
-};
-
-// log/rank-N.log of a rank other than the one that writes all other files of the run.
-class RankLog {
- public:
-  // folder: the run directory. If this rank's machine does not have it there is no log; if the file
-  // cannot be opened, a warning says so.
-  RankLog(const std::string& folder, int32_t rank, FileSystem& files, Log& log);
-  ~RankLog();
-  // A line of the file alone: the host is told otherwise.
-  void error(const std::string& text) noexcept;
-  RankLog(const RankLog&) = delete;
-  RankLog& operator=(const RankLog&) = delete;
-
- private:
-  std::unique_ptr<observe::LogFile> file_;
-  Log& log_;
-  int listener_ = -1;
 };
 
 // The newest run directory of this experiment that contains a checkpoint; "" if there is none.

@@ -5,6 +5,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/probe_weights.hpp"
+#include "engine/plan/decisions.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/calls_record.hpp"
@@ -76,8 +77,9 @@ Start open_files(SessionParts& parts) {
     check_compatibility(c.plan, *found, c.files, false);
     parts.bases.check(*found);
   }
-  if (!c.settings.no_files)
-    c.run_files = std::make_unique<RunFiles>(c.plan, c.settings, c.files, c.log);
+  if (c.settings.no_files) return start;
+  c.run_files = std::make_unique<RunFiles>(c.plan, c.settings, c.files, c.log);
+  c.rank_log.open(c.files, c.run_files->dir().path());
   return start;
 }
 
@@ -113,8 +115,10 @@ bool begin(SessionParts& parts) {
       c.ranks.broadcast(c.run_files ? c.files.real_path(c.run_files->dir().path()) : "");
   c.keeps_files = !folder.empty();
   c.folder = folder;
-  if (c.keeps_files && !c.run_files)
-    c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
+  if (!c.keeps_files)
+    c.rank_log.close();
+  else if (!c.run_files)
+    c.rank_log.open_if_there(c.files, folder);
   const std::string path = c.ranks.broadcast(start.from ? start.from->path() : "");
   start.own = c.ranks.broadcast(start.own ? "own" : "") == "own";
   if (c.keeps_files) open_rank_metrics(c, folder);
@@ -145,14 +149,16 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
                  FileSystem& files)
     : parts_(std::make_unique<SessionParts>(std::move(plan), std::move(settings), log, files)) {
   SessionContext& c = parts_->context;
-  if (const runtime::Communicators* groups = c.ranks.communicators())
-    for (const auto& g : groups->connected())
-      log.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
-                     g.backend.c_str()));
+  tell_decisions(c.plan, log);
   c.on_all_ranks("opening the session", [&] {
     c.ranks.compare_devices(c.executor.device());
     compare_contents(c);
+    const Stopwatch watch;
     parts_->parameters.initialize();
+    log.debug([&] {
+      return strf("[session] %zu parameters have initial values after ", c.plan.parameters.size()) +
+             duration_text(watch.seconds());
+    });
     c.state.begin_lineage();
     // A checkpoint has all values.
     if (!begin(*parts_))

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/session/calls_record.hpp"
 
@@ -22,6 +23,7 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
       settings(std::move(wanted)),
       log(to),
       files(on),
+      rank_log(plan, log),
       ranks(owned_plan, settings, log),
       executor(abort_on_error(
           "opening the session",
@@ -37,6 +39,13 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
       quantize_(plan.find_entry_point(plan::kQuantize)) {
   const config::PrecisionConfig& p = plan.experiment.precision;
   state.loss_scale = {p.scale_initial, 0, static_cast<double>(p.scale_hysteresis)};
+  log.debug([this] {
+    const std::string device = executor.device().summary();
+    return "[session] device '" + plan.device + "'" + (device.empty() ? "" : " (" + device + ")") +
+           " holds " + human_bytes(executor.bytes()) +
+           strf(", %zu kernels are prepared, %zu graphs captured", executor.prepared_kernels(),
+                executor.graphs());
+  });
 }
 
 std::shared_ptr<void> SessionContext::share_parameters() {
@@ -81,12 +90,14 @@ void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
     // The others first: the disk may hang.
     ranks.tell_others(where, e);
     // Before the reason is known, for what started this process may end it now.
-    if (rank_log) rank_log->error(where + "\n" + e.full_text());
+    // Rank 0 has status.json, and its log ends with the same.
+    const bool tells = !ranks.is_leader();
+    if (tells) rank_log.error(where + "\n" + e.full_text());
     try {
       ranks.throw_with_reason(where, e);
     } catch (const Error& told) {
       record_calls(*this, e.full_text());
-      if (rank_log && told.text() != e.text()) rank_log->error(told.text());
+      if (tells && told.text() != e.text()) rank_log.error(told.text());
       throw;
     }
   } catch (const std::bad_alloc&) {

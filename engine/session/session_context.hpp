@@ -17,6 +17,7 @@
 #include "engine/runtime/executor.hpp"
 #include "engine/session/normalizer.hpp"
 #include "engine/session/rank_context.hpp"
+#include "engine/session/rank_log.hpp"
 #include "engine/session/rank_metrics.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/settings.hpp"
@@ -120,10 +121,10 @@ struct SessionContext {
   Settings settings;
   Log& log;
   FileSystem& files;
+  RankLog rank_log;  // before all that writes to the log
   RankContext ranks;
   // Before the executor, which may fail as it opens: record_calls() reads them.
-  std::string folder;                 // the run directory, the whole path; "" until rank 0 has one
-  std::unique_ptr<RankLog> rank_log;  // of the other ranks, once rank 0 has run_files
+  std::string folder;  // the run directory, the whole path; "" until rank 0 has one
   std::unique_ptr<RankMetrics> rank_metrics;  // of the ranks that write some
   TrainingState state;                        // its step is in messages while the executor opens
   runtime::Executor executor;

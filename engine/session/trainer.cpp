@@ -68,7 +68,10 @@ observe::ProgressConfig Trainer::progress_config() const {
 void Trainer::status(const char* state, const StepResult& r, const std::string& message) {
   since_status_.restart();
   if (!c_.run_files) return;
-  c_.run_files->status({state, r.step, c_.plan.total_steps, loss_, message, checkpoint_});
+  const observe::RunStatus now{state, r.step, c_.plan.total_steps, loss_, message, checkpoint_};
+  c_.run_files->status(now);
+  if (now.state == observe::kRunning || now.state == observe::kDone || message.empty()) return;
+  c_.rank_log.error("[run] " + now.state + ": " + message);
 }
 
 // Behind an error, which another one must not hide.

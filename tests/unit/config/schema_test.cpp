@@ -73,9 +73,9 @@ TEST_CASE("the role of each key of a section") {
                                            "precision.fp8.except"});
   CHECK(per_rank == std::vector<std::string>{
                         "run.out", "run.threads", "run.device_timeout", "run.plugin_timeout",
-                        "run.log_every", "run.rank_metrics", "run.metrics_ranks", "run.peak_tflops",
-                        "run.progress", "wandb.write", "wandb.project", "wandb.entity",
-                        "wandb.group", "plugins.paths", "plugins.allow"});
+                        "run.log_every", "run.log_level", "run.rank_metrics", "run.metrics_ranks",
+                        "run.peak_tflops", "run.progress", "wandb.write", "wandb.project",
+                        "wandb.entity", "wandb.group", "plugins.paths", "plugins.allow"});
   const auto of = [](const OptionView& keys, const char* name) {
     return role_of(*keys.find(name));
   };

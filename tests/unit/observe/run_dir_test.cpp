@@ -183,10 +183,12 @@ TEST_CASE("log files have time, level and no control characters") {
     log.line(PLAIT_LOG_WARN, "beware \x1b[2J");
     log.line(PLAIT_LOG_INFO, "two\nlines");
     log.line(99, "");
+    log.line(PLAIT_LOG_DEBUG, "earlier", 0.25);
   }
   const std::string text = folder.read("rank-0.log");
   CHECK(text.find(" warn  beware \\x1b[2J\n") != std::string::npos);
   CHECK(text.find(" info  two\n  lines\n") != std::string::npos);
   CHECK(text.find(" error ") != std::string::npos);
+  CHECK(text.ends_with("1970-01-01T00:00:00.250Z debug earlier\n"));
   CHECK(text.find('\x1b') == std::string::npos);
 }
