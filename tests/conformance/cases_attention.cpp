@@ -176,7 +176,8 @@ void add_tiles(std::vector<Case>& out) {
   add_attention(out, PLAIT_BF16, wide, {}, true, true);
   add_attention(out, PLAIT_F16, s, {real("softcap", 1.5)});
   add_attention(out, PLAIT_BF16, s, {real("softcap", 1e4)});
-  for (const double scale : {-0.125, 0.0}) add_attention(out, PLAIT_BF16, s, {real("scale", scale)});
+  for (const double scale : {-0.125, 0.0})
+    add_attention(out, PLAIT_BF16, s, {real("scale", scale)});
   add_attention(out, PLAIT_BF16, {1, 37, 37, 2, 2, 128, 128}, {}, false, true);
   add_attention(out, PLAIT_BF16, {1, 70, 0, 2, 1, 64, 64}, {flag("causal", false)});
   add_attention(out, PLAIT_F16, {1, 0, 70, 2, 1, 64, 64}, {flag("causal", false)});
