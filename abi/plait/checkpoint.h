@@ -31,26 +31,27 @@ typedef uint32_t(PLAIT_CALL *plait_progress)(void *user, uint64_t done, uint64_t
  * not followed). Reads manifests and sizes, no tensors.
  * JSON: {"kind": "checkpoint", "checkpoints", "run" or "runs", "checkpoints": [{"path", "folder",
  * "name", "state", "fault", "marks", "bytes", "files", "step", "samples", "saved_at", "ranks":
- * {"data", "tensor", "pipeline"}, "engine_version", "parameters", "states", "tensor_bytes",
- * "best"}]}. Those of a folder are together, first the one that a run resumes from. state:
- * "complete" (fault is null), "damaged" or "newer_format" (fault says why), or "not_committed": a
- * save that is in progress or was interrupted (fault says what it lacks), without what follows
- * "files" (a damaged one whose manifest cannot be read: without what follows "step"). marks: some of
- * "latest", "best" and "stale" (a run continued from before its step later). bytes and files are
- * those of the folder; saved_at is in Unix seconds, and of the manifest's file where an older
- * engine did not record it; parameters and states (of optimizers) count tensors. best: the best
- * evaluation of the run so far, {"metric", "value", "step"}; null without checkpoint.best. No
- * checkpoint is no error: the list is empty then.
+ * {"data", "tensor", "pipeline"}, "engine_version", "parameters", "states", "states_left_out",
+ * "tensor_bytes", "best"}]}. Those of a folder are together, first the one that a run resumes from.
+ * state: "complete" (fault is null), "damaged" or "newer_format" (fault says why), or
+ * "not_committed": a save that is in progress or was interrupted (fault says what it lacks),
+ * without what follows "files" (a damaged one whose manifest cannot be read: without what follows
+ * "step"). marks: some of "latest", "best" and "stale" (a run continued from before its step
+ * later). bytes and files are those of the folder; saved_at is in Unix seconds, and of the
+ * manifest's file where an older engine did not record it; parameters and states (of optimizers)
+ * count tensors; states_left_out: the optimizer has states that are not there, so that no run
+ * continues from it exactly. best: the best evaluation of the run so far, {"metric", "value",
+ * "step"}; null without checkpoint.best. No checkpoint is no error: the list is empty then.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no such place; PLAIT_ERR_INVALID when it is a file
  * that names no checkpoint; PLAIT_ERR_IO; PLAIT_ERR_STATE. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_list(plait_engine *engine, const char *place,
                                                                        plait_text **json);
 
 /* Describes one checkpoint by its manifest.
- * JSON: {"checkpoint" (path), "format_version", "step", "samples", "saved_at" (null: not
- * recorded), "ranks", "seed", "engine_version", "settings" (those that decide the result: key to
- * TOML value), "bases": [{"model", "path", "xxh3_128"}] (weights that a checkpoint of trained
- * parameters alone is loaded beside), "files": [{"name", "bytes", "xxh3_128"}], "tensors":
+ * JSON: {"checkpoint" (path), "format_version", "step", "samples", "saved_at" (null: not recorded),
+ * "ranks", "seed", "engine_version", "states_left_out", "settings" (those that decide the result:
+ * key to TOML value), "bases": [{"model", "path", "xxh3_128"}] (weights that a checkpoint of
+ * trained parameters alone is loaded beside), "files": [{"name", "bytes", "xxh3_128"}], "tensors":
  * [{"name", "kind": "parameter" or "state", "dtype", "shape", "bytes", "slices": [{"file", "key",
  * "offset", "extent", "xxh3_128"}]}]}.
  * Errors: as plait_session_load(): PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA, PLAIT_ERR_UNIMPLEMENTED,
@@ -62,8 +63,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_describe(plait
  * manifest; files that are missing, of another size, unreadable, or with a header or checksum that
  * does not match; tensors that are missing, of another type or shape, with gaps or overlaps, or
  * unknown to the manifest; an index that says otherwise. A damaged checkpoint is no error.
- * JSON: {"checkpoint" (path), "intact", "unreadable" (all faults are errors of reading, such
- * as a missing permission), "faults" (texts), "files", "tensors", "bytes"}. progress may be NULL.
+ * JSON: {"checkpoint" (path), "intact", "unreadable" (all faults are errors of reading, such as a
+ * missing permission), "states_left_out", "faults" (texts), "files", "tensors", "bytes"}. progress
+ * may be NULL.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no checkpoint; PLAIT_ERR_UNIMPLEMENTED when its format
  * is newer; PLAIT_ERR_CANCELLED; PLAIT_ERR_STATE. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_verify(plait_engine *engine, const char *checkpoint,

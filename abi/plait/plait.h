@@ -93,7 +93,7 @@ typedef struct plait_engine_options {
   plait_log_sink log;              /* NULL: none; called until all its objects are closed, and by a device
                                     * that was given up (run.device_timeout) until the process ends */
   void *log_user;                  /* passed to `log`; must live as long as it is called */
-  uint32_t log_level;              /* PLAIT_LOG_*: lines of lower levels are not created */
+  uint32_t log_level;              /* PLAIT_LOG_*: no lines of lower levels */
   uint32_t no_default_plugins;     /* 1: load only `plugin_paths` */
   const char *const *plugin_paths; /* (n_plugin_paths) files or folders, searched first */
   uint32_t n_plugin_paths;
@@ -491,7 +491,8 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 
 /* Writes a checkpoint: a new folder step-... in the run directory (path NULL) or in the folder
  * `path`, which is created if absent. In the run directory the oldest checkpoints beyond
- * checkpoint.keep are deleted afterwards. With several ranks the path of rank 0 counts, and all
+ * checkpoint.keep are deleted afterwards, and the states of the optimizer of those beyond
+ * checkpoint.keep_optimizer. With several ranks the path of rank 0 counts, and all
  * ranks must reach it. Waits for a checkpoint that is being written. Collective.
  * Errors: PLAIT_ERR_STATE when path is NULL and the session writes no files; PLAIT_ERR_IO when the
  * operating system refuses, for instance on a full disk, on any rank; PLAIT_ERR_PEER; a code of the

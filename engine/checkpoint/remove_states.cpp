@@ -18,12 +18,22 @@ bool names_file(const Manifest& manifest, const std::string& name) {
                      [&](const FileRecord& f) { return f.name == name; });
 }
 
+// "optimizer.safetensors" or "optimizer-00001-of-00002.safetensors".
+bool is_of_states(std::string_view name) {
+  constexpr std::string_view kStem = "optimizer", kEnd = ".safetensors", kShard = "-00000-of-00000";
+  if (!name.starts_with(kStem) || !name.ends_with(kEnd)) return false;
+  name.remove_prefix(kStem.size());
+  name.remove_suffix(std::min(name.size(), kEnd.size()));
+  return name.empty() ||
+         std::equal(name.begin(), name.end(), kShard.begin(), kShard.end(),
+                    [](char c, char of) { return of == '0' ? c >= '0' && c <= '9' : c == of; });
+}
+
 // Files of states, and manifests that were not renamed to their place (FileSystem::replace).
 std::vector<std::string> files_that_may_go(FileSystem& files, const std::string& folder) {
   std::vector<std::string> names = files.list(folder);
   std::erase_if(names, [](const std::string& name) {
-    const bool unplaced = starts_with(name, std::string(kManifestName) + ".tmp-");
-    return !unplaced && !(starts_with(name, "optimizer") && name.ends_with(".safetensors"));
+    return !starts_with(name, std::string(kManifestName) + ".tmp-") && !is_of_states(name);
   });
   return names;
 }
@@ -42,6 +52,11 @@ Manifest without_states(Manifest manifest) {
   return manifest;
 }
 
+void remove_unnamed(FileSystem& files, const std::string& folder, const Manifest& manifest) {
+  for (const std::string& name : files_that_may_go(files, folder))
+    if (!names_file(manifest, name)) files.remove(join_path(folder, name));
+}
+
 }  // namespace
 
 void remove_states(FileSystem& files, const std::string& folder) {
@@ -54,8 +69,14 @@ void remove_states(FileSystem& files, const std::string& folder) {
   } else {
     files.sync_folder(folder);  // an interrupted call may have renamed it, and no more
   }
-  for (const std::string& name : files_that_may_go(files, folder))
-    if (!names_file(manifest, name)) files.remove(join_path(folder, name));
+  remove_unnamed(files, folder, manifest);
+}
+
+void remove_leftover_states(FileSystem& files, const std::string& folder) {
+  if (files_that_may_go(files, folder).empty()) return;
+  const Manifest manifest = read_manifest(files, folder);
+  files.sync_folder(folder);  // as above
+  remove_unnamed(files, folder, manifest);
 }
 
 }  // namespace plait::checkpoint

@@ -14,5 +14,7 @@ namespace plait::checkpoint {
 // nothing to remove, the manifest; no tensors.
 // Errors: PLAIT_ERR_DATA and PLAIT_ERR_UNIMPLEMENTED, as of read_manifest(); PLAIT_ERR_IO.
 void remove_states(FileSystem& files, const std::string& folder);
+// Removes only files that the manifest does not name. Errors: as above.
+void remove_leftover_states(FileSystem& files, const std::string& folder);
 
 }  // namespace plait::checkpoint

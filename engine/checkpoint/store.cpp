@@ -178,6 +178,14 @@ Manifest write_files(FileSystem& files, const std::string& folder, int32_t rank,
   return share;
 }
 
+// One that may be the newest or the best must not be taken for a damaged one, which goes first.
+void expect_known(const std::vector<Commit>& commits, const std::string& folder) {
+  for (const Commit& c : commits)
+    if (!c.refused.empty())
+      fail(PLAIT_ERR_IO, "[checkpoint] '" + join_path(folder, c.name) + "' could not be read (" +
+                             c.refused + ")");
+}
+
 }  // namespace
 
 void discard_shard(FileSystem& files, const std::string& folder, int32_t rank,
@@ -237,9 +245,15 @@ void CheckpointWriter::write_manifest(const RunState& state, const std::string& 
 void CheckpointWriter::write_manifest(const RunState& state, const std::string& folder,
                                       std::vector<Manifest> shards) {
   if (last_commit_ < 0) {
+    // Numbers need not follow each other: room for that of a manifest that cannot be read now.
+    constexpr int64_t kRoom = 1 << 20;
     last_commit_ = 0;
-    for (const Commit& c : read_commits(files_, folder_))
+    int64_t room = 0;
+    for (const Commit& c : read_commits(files_, folder_)) {
       last_commit_ = std::max(last_commit_, c.number);
+      if (!c.refused.empty()) room = kRoom;
+    }
+    last_commit_ += room;
   }
   Manifest manifest;
   manifest.state = state;
@@ -272,9 +286,19 @@ std::string CheckpointWriter::publish(const RunState& state, const std::string& 
   ++last_commit_;
   files_.sync_folder(folder_);
   // The checkpoint is committed: errors from here on are only warnings.
-  write_hints(committed, state);
-  retain(committed);
+  if (is_ours() && write_hints(committed, state)) retain(committed);
   return join_path(folder_, committed.name);
+}
+
+// False once another process writes to the folder, whose checkpoints are not this one's to change.
+bool CheckpointWriter::is_ours() const noexcept {
+  try {
+    if (fence_) fence_();
+    return true;
+  } catch (const std::exception& e) {
+    log_.warn("[checkpoint] older checkpoints in " + folder_ + " stay as they are: " + e.what());
+    return false;
+  }
 }
 
 // "" where there is none. What is known holds until another lineage begins.
@@ -285,13 +309,16 @@ std::string CheckpointWriter::find_best(const CheckpointName& committed,
   const auto known = parse_checkpoint_name(best_);
   if (known && known->step == state.best_step && best_lineage_ == state.lineage) return best_;
   std::vector<Commit> commits = read_commits(files_, folder_);
+  expect_known(commits, folder_);
   sort_for_retention(commits);
   for (const Commit& c : commits)
     if (c.step == state.best_step && c.readable && !c.stale) return c.name;
   return "";
 }
 
-void CheckpointWriter::write_hints(const CheckpointName& committed, const RunState& state) {
+// Whether the best one is known, so that it is not removed as an old one.
+bool CheckpointWriter::write_hints(const CheckpointName& committed, const RunState& state) {
+  bool known = false;
   const auto warning = [&](const char* hint, const auto& write) {
     try {
       write(join_path(folder_, hint));
@@ -304,6 +331,7 @@ void CheckpointWriter::write_hints(const CheckpointName& committed, const RunSta
   warning(kBest, [&](const std::string& path) {
     best_ = find_best(committed, state);
     best_lineage_ = state.lineage;
+    known = true;
     if (best_ == best_written_ && !best_.empty()) return;
     if (!best_.empty())
       files_.replace(path, best_ + "\n");
@@ -311,6 +339,7 @@ void CheckpointWriter::write_hints(const CheckpointName& committed, const RunSta
       files_.remove(path);
     best_written_ = best_;
   });
+  return known;
 }
 
 std::string CheckpointWriter::save(const RunState& state, std::span<const SaveTensor> tensors) {
@@ -331,6 +360,7 @@ void CheckpointWriter::retain(const CheckpointName& committed) {
   if (keep_ <= 0 && keep_states_ <= 0) return;
   try {
     std::vector<Commit> commits = read_commits(files_, folder_);
+    expect_known(commits, folder_);
     sort_for_retention(commits);
     remove_old_states(committed, remove_old(committed, std::move(commits)));
   } catch (const std::exception& e) {
@@ -370,7 +400,8 @@ void CheckpointWriter::remove_old_states(const CheckpointName& committed,
     // Where they are left out already, an interrupted call may have left files.
     if (keeps && !c.states_left_out) continue;
     try {
-      remove_states(files_, join_path(folder_, c.name));
+      const std::string path = join_path(folder_, c.name);
+      keeps ? remove_leftover_states(files_, path) : remove_states(files_, path);
     } catch (const std::exception& e) {
       log_.warn("[checkpoint] the optimizer's states of " + join_path(folder_, c.name) +
                 " could not be removed: " + e.what());

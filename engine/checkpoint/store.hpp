@@ -70,7 +70,8 @@ class CheckpointWriter {
   // needed if space ran out.
   std::string save(const RunState& state, std::span<const SaveTensor> tensors);
   // Called right before each commit, which it prevents by an exception: this process may have been
-  // stopped for long, and the folder belong to another one by now.
+  // stopped for long, and the folder belong to another one by now. And behind it, before older
+  // checkpoints change.
   void fence(Check check) { fence_ = std::move(check); }
 
   // The same for several ranks that share the file system. One rank calls begin() and sends the
@@ -88,7 +89,8 @@ class CheckpointWriter {
   void write_manifest(const RunState& state, const std::string& folder,
                       std::vector<Manifest> shards);
   void clean();
-  void write_hints(const CheckpointName& committed, const RunState& state);
+  bool is_ours() const noexcept;
+  bool write_hints(const CheckpointName& committed, const RunState& state);
   std::string find_best(const CheckpointName& committed, const RunState& state) const;
   void retain(const CheckpointName& committed);
   std::vector<Commit> remove_old(const CheckpointName& committed, std::vector<Commit> commits);
@@ -148,7 +150,7 @@ class Checkpoint {
                      const topology::Box& block, void* out) const;
 
  private:
-  void open(FileSystem& files);
+  void open(FileSystem& files, Verify when);
   // The tensor by its name, of this shape, and convertible to `dtype`.
   const TensorRecord& expect(const std::string& name, uint32_t dtype,
                              std::span<const int64_t> shape) const;

@@ -82,20 +82,20 @@ class BlockWriter {
 
 Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_(std::move(path)) {
   try {
-    open(files);
+    open(files, when);
   } catch (const Error&) {
     // A run may have taken the states from it since the manifest was read.
     if (manifest_.state.states_left_out || !states_left_out(files, path_)) throw;
-    open(files);
+    open(files, when);
   }
-  if (when == Verify::kNow) check_content(path_, manifest_, files_, throw_fault, {});
 }
 
-void Checkpoint::open(FileSystem& files) {
+void Checkpoint::open(FileSystem& files, Verify when) {
   manifest_ = read_manifest(files, path_);
   files_.clear();
   for (const FileRecord& f : manifest_.files)
     files_.push_back(open_checked(files, path_, f, throw_fault));
+  if (when == Verify::kNow) check_content(path_, manifest_, files_, throw_fault, {});
 }
 
 bool Checkpoint::has_file(std::string_view name) const {

@@ -256,11 +256,25 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
                  unfinished_saves(files, place) + kNameOne);
 }
 
+namespace {
+
+bool is_intact(FileSystem& files, const Surveyed& c) {
+  try {
+    const Checkpoint read(files, c.path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 std::string newest_with_states(FileSystem& files, const std::string& checkpoint) {
   if (!parse_checkpoint_name(name_of(checkpoint))) return "";
   try {
     for (const Surveyed& c : survey(files, folder_of(checkpoint)).checkpoints)
-      if (c.condition == Condition::kComplete && !c.state.states_left_out) return c.path;
+      if (c.condition == Condition::kComplete && !c.state.states_left_out && is_intact(files, c))
+        return c.path;
   } catch (const Error&) {
     // The message that asks tells of another error.
   }

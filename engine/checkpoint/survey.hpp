@@ -59,8 +59,8 @@ Survey survey(FileSystem& files, const std::string& place);
 // one, which may be the newest: an older one is never chosen instead.
 std::string choose_checkpoint(FileSystem& files, const std::string& place);
 
-// For a message: the path of the newest complete checkpoint beside this one that has optimizer
-// states; "" where there is none, or none can be found.
+// For a message: the path of the newest intact checkpoint beside this one that has optimizer
+// states, which is read whole; "" where there is none, or none can be found.
 std::string newest_with_states(FileSystem& files, const std::string& checkpoint);
 
 // The best evaluation of a run so far, as RunState::extra holds it; metric "": none is recorded.

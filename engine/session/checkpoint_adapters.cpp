@@ -204,7 +204,8 @@ NewContent same_content(const Checkpoint& from) {
   return content;
 }
 
-// Whether states of both are there. Else the content keeps none: no run continues without all.
+// Whether states of both are there. Else the content keeps none: adapters are always trained, so no
+// run continues without all.
 bool keep_states(NewContent& content, const Checkpoint& other) {
   const auto is_state = [](const checkpoint::RewrittenTensor& t) {
     return !checkpoint::is_parameter(*t.stored);

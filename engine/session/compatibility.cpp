@@ -83,7 +83,7 @@ SavedRule saved_rule(const checkpoint::Checkpoint& c, const config::ModelConfig&
   const std::string with = checkpoint::newest_with_states(files, c.path());
   fail_config(
       "[session] '" + c.path() +
-      "' has no optimizer states (left out by checkpoint.keep_optimizer, or by the "
+      "' lacks optimizer states (left out by checkpoint.keep_optimizer, or by the "
       "command that wrote it), so no run can continue from it exactly; start a new run " +
       (with.empty() ? "" : "with run.from = \"" + with + "\", the newest one that has them, or ") +
       "with " + model_of(plan, p).path + ".load = \"" + c.path() + "\", its weights alone");

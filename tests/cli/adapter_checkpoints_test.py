@@ -68,7 +68,7 @@ class AdapterCheckpoints(RankCase):
         self.expect(0, "checkpoint", "verify", "both")
         self.expect(0, "eval", "both")
         self.fails(2, ("run", "both", "--run-dir", "both", "--resume", "must", "run.steps=8"),
-                   "has no optimizer states")
+                   "lacks optimizer states")
 
     def test_mistakes(self):
         add = ("adapters", "add", "poems")

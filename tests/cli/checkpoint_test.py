@@ -341,7 +341,7 @@ class Converted(Checkpoints):
         # Without its states a run is not resumed, and says why.
         shutil.copytree(self.folder / "small", self.folder / "again/ckpt/step-0000000010")
         self.fails(2, ["run", "t.toml", "--run-dir", "again", "--resume", "must", "run.steps=11"],
-                   "'again/ckpt/step-0000000010' has no optimizer states")
+                   "'again/ckpt/step-0000000010' lacks optimizer states")
 
     def test_faults(self):
         self.train("r", steps=2)

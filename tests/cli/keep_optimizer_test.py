@@ -32,15 +32,15 @@ class KeepOptimizer(RankCase):
             self.assertFalse(list((self.folder / step(run, 6)).glob("*optimizer*")))
             lines = {line.split()[0]: line for line in self.expect(0, "checkpoint", "ls", run).out.splitlines() if "step-" in line}
             for n in found:
-                self.assertEqual("no optimizer states" in lines[f"step-{n:010}"], n < 9, lines)
+                self.assertEqual("optimizer states left out" in lines[f"step-{n:010}"], n < 9, lines)
             self.assertIn("latest", lines["step-0000000012"])
             done = self.expect(0, "checkpoint", "verify", run)
-            self.assertEqual(done.out.count(", no optimizer states\n"), 2)
+            self.assertEqual(done.out.count(", optimizer states left out\n"), 2)
             self.assertIn(f"{step(run, 3)}: intact, 4 tensors, ", done.out)
             records = self.expect(0, "checkpoint", "verify", run, "--json").records[:-1]
             self.assertEqual([r["states_left_out"] for r in records], [False, False, True, True])
             one = self.expect(0, "checkpoint", "ls", step(run, 6))
-            self.assertIn("no optimizer states", one.out)
+            self.assertIn("optimizer states left out", one.out)
             self.assertNotIn("model.linear1.weight.m ", one.out)
 
     def test_it_serves_for_all_but_continuing(self):
@@ -56,7 +56,7 @@ class KeepOptimizer(RankCase):
             self.expect(0, "export", step(run, 6), f"{run}.safetensors")
         self.assertEqual((self.folder / "all.safetensors").read_bytes(), (self.folder / "some.safetensors").read_bytes())
         self.expect(0, "checkpoint", "convert", old, "again")
-        self.assertIn("no optimizer states", self.expect(0, "checkpoint", "ls", "again").out)
+        self.assertIn("optimizer states left out", self.expect(0, "checkpoint", "ls", "again").out)
         self.expect(0, "predict", "some", "--checkpoint", old, "--to", "p.csv")
         self.expect(0, "run", "t.toml", f"model.load={old}", "run.steps=1", "--run-dir", "loaded", "-q")
 
@@ -64,7 +64,7 @@ class KeepOptimizer(RankCase):
         self.expect(0, "run", "t.toml", "--run-dir", "r", *KEYS)
         old = step("r", 6)
         told = self.fails(2, ["run", "t.toml", "--run-dir", "next", f"run.from={old}", "run.steps=15"],
-                          f"{old}' has no optimizer states (left out by checkpoint.keep_optimizer, or by the command that wrote it), "
+                          f"{old}' lacks optimizer states (left out by checkpoint.keep_optimizer, or by the command that wrote it), "
                           "so no run can continue from it exactly; start a new run with run.from = \"",
                           f"{step('r', 12)}\", the newest one that has them, or with model.load = \"", f"{old}\", its weights alone")
         self.assertFalse((self.folder / "next").exists())
@@ -75,7 +75,7 @@ class KeepOptimizer(RankCase):
         for n in (12, 9):
             (self.folder / step("r", n) / "MANIFEST.json").unlink()
         told = self.fails(2, ["run", "t.toml", "--run-dir", "r", "--resume", "must", "run.steps=15"],
-                          f"'{old}' has no optimizer states", f"start a new run with model.load = \"{old}\"")
+                          f"'{old}' lacks optimizer states", f"start a new run with model.load = \"{old}\"")
         self.assertNotIn("run.from", told.err)
         self.assertEqual(sorted(self.listed("r")), [3, 6, 9, 12])
 
@@ -86,7 +86,7 @@ class KeepOptimizer(RankCase):
         found = {c["name"]: c for c in self.listed("r").values()}
         self.assertEqual(found[best]["states_left_out"], best != "step-0000000012")
         self.assertLess(best, "step-0000000012")  # else the test shows nothing
-        self.assertIn("best, no optimizer states", self.expect(0, "checkpoint", "ls", "r").out)
+        self.assertIn("best, optimizer states left out", self.expect(0, "checkpoint", "ls", "r").out)
         self.expect(0, "eval", "t.toml", "--checkpoint", "r/ckpt/best")
         self.fails(2, ["run", "t.toml", "run.from=r/ckpt/best", "--run-dir", "next"], "the newest one that has them")
 

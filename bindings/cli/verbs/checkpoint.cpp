@@ -71,7 +71,7 @@ std::string note_of(const Json& c) {
   for (const Json& mark : c.at("marks"))
     text += (text.empty() ? "" : ", ") + mark.get<std::string>();
   if (c.value("states_left_out", false))
-    text += std::string(text.empty() ? "" : ", ") + "no optimizer states";
+    text += std::string(text.empty() ? "" : ", ") + "optimizer states left out";
   const std::string fault = c.at("fault").is_null() ? "" : plain(c.at("fault").get<std::string>());
   if (state == "damaged") text += (text.empty() ? "damaged: " : ", damaged: ") + fault;
   if (state == "newer_format") text += (text.empty() ? "" : ", ") + fault;

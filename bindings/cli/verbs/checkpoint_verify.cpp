@@ -108,7 +108,7 @@ class Verify {
       context_.terminal.line(strf("%s: intact, %llu tensors, %s%s", path.c_str(),
                                   done.at("tensors").get<unsigned long long>(),
                                   bytes_text(done.at("bytes").get<double>()).c_str(),
-                                  left_out ? ", no optimizer states" : ""));
+                                  left_out ? ", optimizer states left out" : ""));
       return;
     }
     context_.terminal.line(path + (unreadable ? ": cannot be read" : ": damaged"));

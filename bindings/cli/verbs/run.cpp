@@ -274,8 +274,8 @@ bool met(Session& session) {
 }
 
 // The steps were made, so their figures are shown; the error of the checkpoint ends the command.
-// All ranks come here, with the same error, and rank 0 tells it. mpirun ends all ranks once one has
-// ended, so none ends before that; `plait run` waits for the words of rank 0 itself.
+// All ranks come here, mostly with the same error, and rank 0 tells it. mpirun ends all ranks once
+// one has ended, so none ends before that; `plait run` waits for the words of rank 0 itself.
 int Run::end_unsaved(const std::shared_ptr<Session>& session, const Json& facts,
                      const HostError& e) {
   const auto report_own = context_.on_failure;

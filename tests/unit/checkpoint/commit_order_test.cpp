@@ -141,13 +141,13 @@ TEST_CASE("a damaged newest falls back within its lineage, then to the stale") {
 
 namespace {
 
-// The system refuses once to read one file.
+// The system refuses once to read one file, the n-th time.
 class RefusingOnce : public MemoryFiles {
  public:
   std::string refused;
+  int nth = 1;
   std::string read_all(const std::string& path, uint64_t max_bytes) override {
-    if (path == std::exchange(refused, path == refused ? "" : refused))
-      plait::fail_io("[files] cannot open '" + path + "'", EMFILE);
+    if (path == refused && --nth == 0) plait::fail_io("[files] cannot open '" + path + "'", EMFILE);
     return MemoryFiles::read_all(path, max_bytes);
   }
 };
@@ -161,10 +161,58 @@ TEST_CASE("a manifest that the system refuses to read once ends the search: the 
   CHECK(newest(files) == 15);
   for (const int64_t step : {10, 15, 20, 30}) {
     files.refused = "ckpt/" + name(step) + "/MANIFEST.json";
+    files.nth = 1;
     CHECK_THROWS_WITH_AS(newest(files), doctest::Contains("MANIFEST.json': Too many open files"),
                          plait::Error);
     CHECK(newest(files) == 15);
   }
+}
+
+TEST_CASE("a save that may not read a manifest once removes neither the best nor a newer one") {
+  int reads = 0;
+  for (bool refused = true; refused; ++reads) {
+    CAPTURE(reads);
+    RefusingOnce files;
+    for (const int64_t step : {10, 20, 30}) save(files, step, 0, "a", 0, 20);
+    files.refused = "ckpt/" + name(20) + "/MANIFEST.json";
+    files.nth = reads + 1;
+    save(files, 40, 1, "a", 0, 20);
+    refused = files.nth <= 0;
+    files.refused.clear();
+    CHECK(newest(files) == 40);
+    CHECK(files.exists("ckpt/" + name(20)));
+    save(files, 50, 2, "a", 0, 20);
+    CHECK(listed(files) == Names{name(50), name(40), name(20)});
+    CHECK(files.content("ckpt/best") == name(20) + "\n");
+  }
+  CHECK(reads == 4);  // for the number, the best one, and what to remove
+}
+
+TEST_CASE("the first commit of a lineage is the newest, though the last manifest was refused") {
+  RefusingOnce files;
+  for (const int64_t step : {10, 20, 30}) save(files, step, 0, "a", 0);
+  files.refused = "ckpt/" + name(30) + "/MANIFEST.json";
+  save(files, 15, 0, "b", 10);
+  CHECK(files.nth <= 0);
+  CHECK(newest(files) == 15);
+}
+
+TEST_CASE("a commit that another process has overtaken changes nothing of the others") {
+  MemoryFiles files;
+  for (const int64_t step : {10, 20}) save(files, step, 0, "a", 0);
+  Lines lines;
+  const Sample sample(30);
+  RunState state = sample.state();
+  state.lineage = "a";
+  CheckpointWriter writer(files, "ckpt", 1, lines.log, 1);
+  int asked = 0;
+  writer.fence([&] {
+    if (++asked > 1) plait::fail_io("[run] the folder belongs to another process", 0);
+  });
+  writer.save(state, sample.tensors());
+  CHECK(listed(files) == Names{name(30), name(20), name(10)});
+  CHECK(files.content("ckpt/latest") == name(20) + "\n");
+  CHECK(lines.mention("older checkpoints in ckpt stay as they are: [run] the folder belongs"));
 }
 
 TEST_CASE("a number of a commit after which there is none is no number") {

@@ -291,13 +291,45 @@ namespace {
 class TakenMeanwhile : public MemoryFiles {
  public:
   int reads_left = -1;  // of manifests, until then
+  bool stale = false;   // or right before the next read of a state, of a file that is open
   std::string read_all(const std::string& path, uint64_t max_bytes) override {
     const std::string text = MemoryFiles::read_all(path, max_bytes);
     if (path.ends_with("/MANIFEST.json") && --reads_left == 0)
       remove_states(*this, plait::folder_of(path));
     return text;
   }
+  std::unique_ptr<plait::InputFile> open_input(const std::string& path,
+                                               uint64_t max_bytes) override;
 };
+
+// As where another machine has removed the file: it is open, and cannot be read.
+class StaleInput : public plait::InputFile {
+ public:
+  StaleInput(TakenMeanwhile& files, std::string path, std::unique_ptr<plait::InputFile> input)
+      : files_(files), path_(std::move(path)), input_(std::move(input)) {}
+  uint64_t size() const override { return input_->size(); }
+  void read_at(uint64_t offset, void* out, size_t size) const override {
+    if (offset > 8 && std::exchange(files_.stale, false)) {  // behind the length of the header
+      remove_states(files_, plait::folder_of(path_));
+      gone_ = true;
+    }
+    if (gone_) plait::fail_io("[files] cannot read '" + path_ + "'", ESTALE);
+    input_->read_at(offset, out, size);
+  }
+
+ private:
+  TakenMeanwhile& files_;
+  const std::string path_;
+  const std::unique_ptr<plait::InputFile> input_;
+  mutable bool gone_ = false;
+};
+
+std::unique_ptr<plait::InputFile> TakenMeanwhile::open_input(const std::string& path,
+                                                             uint64_t max_bytes) {
+  auto input = MemoryFiles::open_input(path, max_bytes);
+  if (!path.ends_with("/optimizer.safetensors")) return input;
+  return std::make_unique<StaleInput>(*this, path, std::move(input));
+}
 
 }  // namespace
 
@@ -313,6 +345,12 @@ TEST_CASE("a reader that comes while states are taken sees a whole checkpoint") 
     const auto files = fresh();
     files->reads_left = 1;
     CHECK(Checkpoint(*files, folder).state().states_left_out);
+  }
+  SUBCASE("to read tensors of files that it has opened") {
+    const auto files = fresh();
+    files->stale = true;
+    CHECK(Checkpoint(*files, folder).state().states_left_out);
+    CHECK_FALSE(files->stale);
   }
   SUBCASE("to verify it") {
     const auto files = fresh();
@@ -352,7 +390,9 @@ TEST_CASE("the newest one that has states is found for a message") {
   remove_states(*files, path_of(3));
   remove_states(*files, path_of(1));
   CHECK(newest_with_states(*files, path_of(1)) == path_of(2));
-  files->remove(path_of(2) + "/optimizer.safetensors");
+  std::string text = files->content(path_of(2) + "/optimizer.safetensors");
+  text.back() = static_cast<char>(text.back() ^ 1);  // as long as the manifest says
+  files->set_content(path_of(2) + "/optimizer.safetensors", text);
   CHECK(newest_with_states(*files, path_of(1)).empty());
   CHECK(newest_with_states(*files, "run/elsewhere").empty());
 }

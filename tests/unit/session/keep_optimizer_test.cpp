@@ -77,7 +77,7 @@ TEST_CASE("no run continues from one without states; the error names one that ha
                              std::string("run.from_position=") + position, "run.steps=15"},
                             next, ranks);
       CHECK(o.code == PLAIT_ERR_CONFIG);
-      CHECK(has(o.error, "'" + path_of(dir, 6) + "' has no optimizer states"));
+      CHECK(has(o.error, "'" + path_of(dir, 6) + "' lacks optimizer states"));
       CHECK(has(o.error, "run.from = \"" + path_of(dir, 12) + "\", the newest one that has them"));
       CHECK(has(o.error, "model.load = \"" + path_of(dir, 6) + "\""));
       CHECK_FALSE(std::filesystem::exists(next));
@@ -96,7 +96,7 @@ TEST_CASE("a resume falls back to no checkpoint without states") {
   const auto resumes = [](int, session::Settings& s) { s.resume = session::Resume::kMust; };
   const Outcome o = run({}, dir, 1, resumes);
   CHECK(o.code == PLAIT_ERR_CONFIG);
-  CHECK(has(o.error, "'" + path_of(dir, 6) + "' has no optimizer states"));
+  CHECK(has(o.error, "'" + path_of(dir, 6) + "' lacks optimizer states"));
   CHECK(has(o.error, "start a new run with model.load = \"" + path_of(dir, 6) + "\""));
   CHECK_FALSE(has(o.error, "run.from"));
 }
