@@ -51,8 +51,9 @@ class Log {
   // Never throws: if the sink throws, it is disabled for that line. A line logged from inside a
   // sink (by calling the engine) is dropped.
   void write(uint32_t level, std::string_view text) noexcept;
-  // text() makes the line: it is called only where somebody wants it.
-  template <std::invocable Text>
+  // text() makes the line: it is called only where wants() says so.
+  template <class Text>
+  requires std::invocable<const Text&>
   void write(uint32_t level, const Text& text) noexcept {
     if (!wants(level)) return;
     try {
@@ -61,14 +62,12 @@ class Log {
       // Out of memory: the line is lost.
     }
   }
-  template <std::invocable Text>
-  void debug(const Text& text) noexcept {
-    write(PLAIT_LOG_DEBUG, text);
-  }
-  template <std::invocable Text>
-  void info(const Text& text) noexcept {
-    write(PLAIT_LOG_INFO, text);
-  }
+  template <class Text>
+  requires std::invocable<const Text&>
+  void debug(const Text& text) noexcept { write(PLAIT_LOG_DEBUG, text); }
+  template <class Text>
+  requires std::invocable<const Text&>
+  void info(const Text& text) noexcept { write(PLAIT_LOG_INFO, text); }
   void debug(std::string_view text) noexcept { write(PLAIT_LOG_DEBUG, text); }
   void info(std::string_view text) noexcept { write(PLAIT_LOG_INFO, text); }
   void warn(std::string_view text) noexcept { write(PLAIT_LOG_WARN, text); }

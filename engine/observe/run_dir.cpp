@@ -276,8 +276,6 @@ std::string rank_log_path(const std::string& run_dir, int rank) {
   return join_path(run_dir, strf("log/rank-%d.log", rank));
 }
 
-std::string RunDir::log_path(int rank) const { return rank_log_path(path_, rank); }
-
 void RunDir::write_status(const RunStatus& status) const {
   JsonWriter json(true);
   json.object().field("schema", 1).field("run", id_).field("state", status.state);

@@ -73,7 +73,6 @@ class RunDir {
   const std::string& id() const { return id_; }  // "mnist/20260131-235959-0a1b2c"
   std::string metrics_path() const;
   std::string checkpoint_folder() const;
-  std::string log_path(int rank) const;
 
   // Replaces status.json atomically. The state of an unfinished run is a view for other processes,
   // written every few seconds by the thread that trains, which waits for no disk. How a run ended

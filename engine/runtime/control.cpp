@@ -110,7 +110,7 @@ Control::Control(const ControlConfig& config, Log& log) : state_(std::make_uniqu
     serve(job, rendezvous, state_->listener, state_->server, served, config.times, log);
   if (served.own)
     log.debug([&] {
-      return "[control] rank 0 waits for " + std::to_string(job.size) + " ranks at " +
+      return "[control] rank 0 waits for all " + std::to_string(job.size) + " ranks at " +
              host_and_port(served.own->host, served.own->port) +
              (rendezvous.path.empty() ? "" : ", which it tells in " + rendezvous.path);
     });

@@ -149,8 +149,8 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
                  FileSystem& files)
     : parts_(std::make_unique<SessionParts>(std::move(plan), std::move(settings), log, files)) {
   SessionContext& c = parts_->context;
-  tell_decisions(c.plan, log);
   c.on_all_ranks("opening the session", [&] {
+    tell_decisions(c.plan, log);
     c.ranks.compare_devices(c.executor.device());
     compare_contents(c);
     const Stopwatch watch;

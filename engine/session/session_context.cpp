@@ -90,7 +90,7 @@ void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
     // The others first: the disk may hang.
     ranks.tell_others(where, e);
     // Before the reason is known, for what started this process may end it now.
-    // Rank 0 has status.json, and its log ends with the same.
+    // Rank 0 has status.json; in run(), its log has the same.
     const bool tells = !ranks.is_leader();
     if (tells) rank_log.error(where + "\n" + e.full_text());
     try {

@@ -69,9 +69,10 @@ void Trainer::status(const char* state, const StepResult& r, const std::string& 
   since_status_.restart();
   if (!c_.run_files) return;
   const observe::RunStatus now{state, r.step, c_.plan.total_steps, loss_, message, checkpoint_};
+  // First the log: the disk may hang in what follows.
+  if (now.state != observe::kRunning && now.state != observe::kDone && !message.empty())
+    c_.rank_log.error("[run] " + now.state + ": " + message);
   c_.run_files->status(now);
-  if (now.state == observe::kRunning || now.state == observe::kDone || message.empty()) return;
-  c_.rank_log.error("[run] " + now.state + ": " + message);
 }
 
 // Behind an error, which another one must not hide.

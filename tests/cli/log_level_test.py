@@ -14,7 +14,7 @@ LINE = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (debug|info |warn |e
 DEBUG = (r"\[control\] rank \d has reached rank 0 at \S+:\d+",
          r"\[session\] rank \d \(pipeline 0, data \d, tensor 0\) has met all 2 ranks, on 1 machine, after [\d.e+-]+ m?s",
          r"\[session\] \d groups? (is|are) connected after [\d.e+-]+ m?s",
-         r"\[plan\] rank \d of 2 \(.*\), device '\w+', \d+ threads?: made in .* \(inputs .* ms, tracing .*, train_step .*\)",
+         r"\[plan\] rank \d of 2 \(.*\), device '\w+', \d+ threads?: made in .* \(inputs .* m?s, tracing .*, train_step .*\)",
          r"\[plan\] program update: \d+ calls \(.* by '.*' \d+.*\), \S+ FLOPs, .*B of transient memory",
          r"\[plan\] \d+ all_reduce over axis data, of .*B in all",
          r"\[session\] device '\w+'.* holds .*B, \d+ kernels are prepared, \d+ graphs captured",
@@ -42,7 +42,7 @@ class LogLevel(RankCase):
                 self.assertEqual(len(re.findall(pattern, log)), 1, f"{pattern}\n{log}")
         self.assertIn(WARNED, logs[0])
         self.assertIn(EVALUATED, logs[0])
-        self.assertIn("[control] rank 0 waits for 2 ranks at ", logs[0])
+        self.assertIn("[control] rank 0 waits for all 2 ranks at ", logs[0])
         self.assertNotRegex(shown, r"\[plan\]|\[control\]")  # the terminal has -v
         # More steps, no more lines.
         more, _ = self.logs("debug", steps=40)
@@ -73,7 +73,7 @@ class LogLevel(RankCase):
         self.assertIn("[run] failed: ", log)
 
     def test_a_run_that_continues(self):
-        """Its file goes on behind the lines that are there."""
+        """Its file continues the lines that are there."""
         words = ("run", "t.toml", *WORDS, "--run-dir", "r", "-q")
         self.expect(0, *words, "run.steps=4")
         first = (self.folder / "r/log/rank-1.log").read_text()

@@ -1,5 +1,6 @@
 """Places at which no folder can be made: every command that makes one says what is in the way, and what to do."""
 
+import os
 import subprocess
 import unittest
 
@@ -12,7 +13,13 @@ class UnmadeFolder(Case):
         self.write("t.toml", TINY)
         self.write("a.txt", "a text")
         self.write("file", "in the way")
+        (self.folder / "bin").mkdir()
+        self.write("bin/sbatch", "#!/bin/sh\nexit 1\n")  # never comes to be called
+        (self.folder / "bin/sbatch").chmod(0o755)
         self.expect(0, "run", "t.toml", "--run-dir", "r", "run.steps=2", "-q")
+
+    def environment(self):
+        return {**super().environment(), "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
 
     def commands(self, at):
         """Each with the end of its message."""

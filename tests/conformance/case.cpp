@@ -71,6 +71,7 @@ void choose_ops(std::string_view list) {
   }
 }
 
+bool is_chosen(const std::string& op) { return chosen_ops().has(op); }
 void leave_out_large() { chosen_ops().large = false; }
 
 std::vector<Case> all_cases() {

@@ -76,6 +76,7 @@ std::vector<std::vector<unsigned char>> fill(const Case& c);
 std::vector<Case> all_cases();
 // list: "matmul,softmax", these alone; "-matmul,-softmax", all others.
 void choose_ops(std::string_view list);
+bool is_chosen(const std::string& op);
 void leave_out_large();
 void add_matmul_cases(std::vector<Case>& out);
 void add_map_cases(std::vector<Case>& out);

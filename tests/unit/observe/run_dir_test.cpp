@@ -63,7 +63,7 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   CHECK(env.at("plugins").at(1).at("xxh3_128").is_null());
   CHECK(folder.files().is_folder(run.checkpoint_folder()));
   CHECK(run.metrics_path() == run.path() + "/metrics.ndjson");
-  CHECK(run.log_path(3) == run.path() + "/log/rank-3.log");
+  CHECK(plait::observe::rank_log_path(run.path(), 3) == run.path() + "/log/rank-3.log");
 
   run.write_status({.state = "running", .step = 5, .steps = 10, .loss = 0.5});
   run.write_status({.state = "failed", .step = 6, .message = "line \"1\"\nline 2"});

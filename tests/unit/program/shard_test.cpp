@@ -234,7 +234,7 @@ TEST_CASE_FIXTURE(Fixture, "a mesh of two axes: shards of both, each with its ow
       CHECK(own->value(op.out[0]).alias_of == op.in[0]);
 }
 
-// Rows that one axis gathers may not be in parts on another: they would be stacked out of order.
+// Rows that one axis gathers must be whole on the others: parts would be stacked out of order.
 TEST_CASE_FIXTURE(Fixture,
                   "a gather of one axis takes columns in parts of another, and whole rows") {
   mesh = {{"tensor", 2, 0}, {"expert", 3, 2}};

@@ -115,6 +115,15 @@ TEST_CASE("the level of the file is not that of the host") {
   }
 }
 
+TEST_CASE("a session that writes no files keeps no lines for one") {
+  session::Settings settings;
+  settings.no_files = true;
+  HookedFiles files;
+  Rank rank({"run.log_level=debug"}, files, settings);
+  rank.log.set_level(PLAIT_LOG_ERROR);
+  CHECK_FALSE(rank.log.wants(PLAIT_LOG_WARN));
+}
+
 TEST_CASE("the error of a run is in its log at every level") {
   const Folder folder;
   const auto outcomes =
