@@ -15,8 +15,8 @@
 namespace plait::session {
 
 // It has all that the engine does meanwhile, as for another session of the same engine. The file
-// begins with the lines of the plan. Lines come before the run has a folder, too, as of
-// the rendezvous: they are kept until it has one. Owner thread only, but for lines.
+// begins with the lines of the plan. Lines come before the run has a folder, too, as of the
+// rendezvous: they are kept until it has one. Owner thread only, but for lines.
 class RankLog {
  public:
   RankLog(const plan::Plan& plan, Log& log);

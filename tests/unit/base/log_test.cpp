@@ -94,7 +94,7 @@ void write_all(Log& log) {
   log.error("error");
 }
 
-TEST_CASE("a listener hears its own level, whatever those of the sink and of others are") {
+TEST_CASE("a listener hears its own level, whatever the sink and others hear") {
   using Lines = std::vector<std::string>;
   const Lines all{"debug", "info", "warning", "error"};
   for (uint32_t of_sink = PLAIT_LOG_DEBUG; of_sink <= PLAIT_LOG_ERROR; ++of_sink)
