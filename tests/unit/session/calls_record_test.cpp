@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -23,10 +24,12 @@ using namespace plait::test;
 
 const std::string kRecord = "rank-1.calls.json";
 
-// Two ranks that are connected; body(rank, context).
+// Two ranks; body(rank, context) begins once both are connected, so that an abort of one does not
+// end the other's opening.
 void on_two_ranks(const std::string& folder, FileSystem& files,
                   const std::function<void(int, session::SessionContext&)>& body) {
   const Folder rendezvous;
+  std::barrier connected(2);
   std::filesystem::create_directory(folder + "/log");
   on_threads(2, [&](int rank) {
     Log log([](uint32_t, std::string_view) {});
@@ -38,6 +41,7 @@ void on_two_ranks(const std::string& folder, FileSystem& files,
     session::SessionContext c(make_plan({"topology.data=2"}, files, rank, 2, log),
                               std::move(settings), log, files);
     c.folder = folder;
+    connected.arrive_and_wait();
     body(rank, c);
     c.executor.settle();
     c.ranks.disconnect();
