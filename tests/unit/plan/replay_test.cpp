@@ -8,6 +8,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
 #include "engine/plan/every_rank.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 #include "tests/unit/support/plans.hpp"
@@ -154,6 +155,64 @@ TEST_CASE("replay: an op is looked up in its pass, then in any") {
   CHECK_FALSE(times.seconds_of(op));
 }
 
+// Of two ranks, which differ in what is given here.
+std::string profile_of_two(const std::string& first, const std::string& second,
+                           const std::string& seconds = "20.0", const std::string& threads = "1") {
+  return R"({"entry_point": "train_step", "device": "reference", "launches": "one by one",
+             "threads": )" +
+         threads + R"(, "runs": 4, "ranks": 2, "seconds": )" + seconds +
+         R"(, "layout": {"pipeline": 1, "data": 2, "tensor": 1, "zero": 0, "micro_batch": 4,
+             "sequence": false}, "layers": [], )" +
+         first + R"(, "other_ranks": [{)" + second + "}]}";
+}
+
+TEST_CASE("replay: kernels count with the mean of the ranks, collectives with the least") {
+  const auto rank = [](const char* outside, const char* kernel, const char* collective) {
+    return strf(R"json("outside_seconds": %s, "launches_of_a_run": 3, "ops": [
+        {"scope": "a", "op": "matmul", "pass": "forward", "inputs": ["f32 (2)"], "outputs": [],
+         "median_seconds": %s},
+        {"scope": "a", "op": "all_reduce", "pass": "update", "collective": "sums", "inputs": [],
+         "outputs": [], "median_seconds": %s}])json",
+                outside, kernel, collective);
+  };
+  const MeasuredTimes times(profile_of_two(rank("6", "1", "3"), rank("18.0", "2.5", "4")));
+  CHECK(times.ranks() == 2);
+  CHECK(times.steps() == 4);
+  CHECK(times.step_seconds() == 5);
+  CHECK(times.launch_seconds() == 1);  // (6 + 18) / 2 ranks / 4 runs / 3 launches
+  CHECK_FALSE(times.message_seconds());
+  CHECK(times.seconds_of({"a", "matmul", "forward", "", {"f32 (2)"}, {}}) == 1.75);
+  CHECK(times.seconds_of({"a", "all_reduce", "update", "sums", {}, {}}) == 3);
+  CHECK_FALSE(times.seconds_of({"a", "all_reduce", "update", "others", {}, {}}));
+  CHECK_FALSE(times.seconds_of({"a", "matmul", "forward", "", {}, {"f32 (2)"}}));
+  const std::string alone = R"("outside_seconds": 2, "launches_of_a_run": 1, "ops": [])";
+  std::string once = profile_of_two(alone, alone);
+  once.replace(once.find("\"runs\": 4"), 9, "\"runs\": 1");
+  CHECK(MeasuredTimes(once).launch_seconds() == 2);
+}
+
+TEST_CASE("replay: numbers that no profile has are refused") {
+  const std::string rank = R"("outside_seconds": 0, "launches_of_a_run": 0, "ops": [])";
+  const auto error = [&](const std::string& seconds, const std::string& threads) {
+    try {
+      const MeasuredTimes times(profile_of_two(rank, rank, seconds, threads));
+      CHECK(times.launch_seconds() == 0);
+    } catch (const Error& e) {
+      CHECK(e.code() == PLAIT_ERR_DATA);
+      return std::string(e.what());
+    }
+    return std::string("none");
+  };
+  CHECK(error("0", "1099511627776") == "none");  // 2^40
+  CHECK(error("0", "1099511627777").find("has too large a number as `threads`") !=
+        std::string::npos);
+  CHECK(error("0", "\"1\"").find("has no `threads`") != std::string::npos);
+  for (const char* seconds : {"-1", "-0.5", "\"1\"", "null"}) {
+    CAPTURE(seconds);
+    CHECK(error(seconds, "1").find("has no number of 0 or more as `seconds`") != std::string::npos);
+  }
+}
+
 TEST_CASE("replay: one rank's times make the stages of a pipeline") {
   const std::string one = profile_of({}, products);
   const json alone = Setting({}).replay(one);
@@ -253,6 +312,25 @@ TEST_CASE("replay: profiles of something else are refused") {
   CHECK(error({"model.layers[1].name=\"e\""}, one)
             .find("layer 1 is another one: the profile has "
                   "'model.b' (linear), this plan 'model.e'") != std::string::npos);
+  CHECK(error({"model.layers[0].out=16"}, one).find("the output of layer 'model.a' is another") !=
+        std::string::npos);
+  CHECK(error({"model.layers=[{type=\"linear\", name=\"a\", out=8, bias=false}]"}, one) ==
+        "[profile] the numbers of layers differ: the profile has 4, this plan 1; measure the model "
+        "of this plan");
+  const auto edited = [&](const std::string& from, const std::string& to) {
+    std::string all = one;
+    REQUIRE(all.find(from) != std::string::npos);
+    return all.replace(all.find(from), from.size(), to);
+  };
+  CHECK(error({}, edited(R"("device": "reference")", R"("device": "cuda")")) ==
+        "[profile] the devices differ: the profile has 'cuda', this plan 'reference'; use "
+        "run.device=cuda, or measure with run.device=reference");
+  CHECK(error({}, edited(R"("tensor": 1)", R"("tensor": 2)")) ==
+        "[profile] layers are divided among other numbers of ranks: the profile has 2, this plan "
+        "1; use topology.tensor=2, or measure with topology.tensor=1");
+  CHECK(error({}, edited(R"("sequence": false)", R"("sequence": true)"))
+            .find("rows are divided in another way: the profile has topology.sequence, this plan "
+                  "does not; give both") != std::string::npos);
   CHECK(error({}, "nothing").find("[profile] the profile is not JSON") == 0);
   CHECK(error({}, "{}").find("[profile] the profile has no `entry_point`") == 0);
   std::string cut = one;
