@@ -1,6 +1,5 @@
 #include "plugins/support/steady_file.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -65,7 +64,7 @@ bool SteadyFile::open() {
 }
 
 // Behind so many attempts.
-void SteadyFile::pause(int attempts) const { calls_.wait(std::min(1 << (attempts - 1), 32)); }
+void SteadyFile::pause(int attempts) const { calls_.wait(1 << (attempts - 1)); }
 
 SteadyFile::~SteadyFile() {
   if (fd_ >= 0) ::close(fd_);

@@ -140,6 +140,8 @@ TEST_CASE("csv finds the separator and the header") {
     CHECK(d.info().n_samples == 1);
     CHECK(d.read<float>(0, {0}) == Floats{1, 2});
   }
+  const Csv zero("0\n1\n");  // one column is no row of indices
+  CHECK(Dataset("csv", zero.given).info().n_samples == 2);
   // Numbers in the first line: a sample. A text in it may be a class or a missing cell.
   const Csv iris("5.1,3.5,setosa\n4.9,3,virginica\n",
                  {{"target", "[\"2\"]"}, {"target_type", "\"class\""}});
@@ -148,6 +150,12 @@ TEST_CASE("csv finds the separator and the header") {
   CHECK(Dataset("csv", gap.given).read<float>(0, {0, 1}) == Floats{5.1f, 0, 4.9f, 3});
   const Csv comma("a;b\n1,5;-2,25\n", {{"decimal", "\",\""}});
   CHECK(Dataset("csv", comma.given).read<float>(0, {0}) == Floats{1.5, -2.25});
+  // Digits that are grouped, or more of them than any number needs.
+  const auto comma_error = [](const std::string& cell) {
+    return Csv("a;b\n" + cell + ";2\n", {{"decimal", "\",\""}}).error();
+  };
+  CHECK(contains(comma_error("1.234,5"), "'1.234,5' in column 'a' is not a number"));
+  CHECK(contains(comma_error("0," + std::string(63, '1')), "in column 'a' is not a number"));
   const Csv given("1,2\n3,4\n", {{"header", "true"}, {"separator", "\",\""}});
   CHECK(Dataset("csv", given.given).info().n_samples == 1);
 }

@@ -22,8 +22,9 @@ using support::SteadyFile;
 
 namespace {
 
-// What the next reads do: an errno, 0 for an empty read, -1 for a read as it should be; and what
-// opening the file does the next times, and asking for its size.
+// What the next reads do: an errno, 0 for an empty read, -1 for a read as it should be, -2 for an
+// empty read behind a call that was interrupted; and what opening the file does the next times, and
+// asking for its size.
 struct Script {
   std::vector<int> reads;
   size_t at = 0;
@@ -48,9 +49,9 @@ const FileCalls kCalls = {
     },
     [](int fd, void* to, size_t n, off_t at) -> ssize_t {
       const int what = script.at < script.reads.size() ? script.reads[script.at++] : -1;
-      if (what < 0) return support::system_calls().pread(fd, to, std::min<size_t>(n, 3), at);
-      errno = what;
-      return what == 0 ? 0 : -1;
+      if (what == -1) return support::system_calls().pread(fd, to, std::min<size_t>(n, 3), at);
+      errno = what == -2 ? EINTR : what;
+      return what <= 0 ? 0 : -1;
     },
     [](int fd, uint64_t& bytes) {
       if (fails_next(script.sizes)) return -1;
@@ -95,6 +96,22 @@ TEST_CASE("stale handles, errors of a network and empty reads are tried again") 
   CHECK(contains(error_of(file, PLAIT_ERR_IO), "offset 0: cannot read it, in 5 attempts: Stale"));
   CHECK(script.waits == std::vector<double>{1, 2, 4, 8});
   CHECK(read_all(file) == "some tokens");  // later it is there again
+}
+
+TEST_CASE("a read that a signal interrupts is repeated at once, an empty one is not") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.tokens", "path", folder.path("f.bin")};
+  std::ofstream(source.path) << "ten tokens";
+  script = {{EINTR, -1, EINTR, EINTR}, 0, {}, 0, UINT64_MAX};
+  const SteadyFile file(source, "", kCalls);
+  CHECK(read_all(file) == "ten tokens");
+  CHECK(script.waits.empty());  // nor behind the last read, which has one byte
+  script = {{-2}, 0, {}, 0, UINT64_MAX};
+  CHECK(read_all(file) == "ten tokens");
+  CHECK(script.waits == std::vector<double>{1});
+  script = {{0, 0, 0, 0, 0}, 0, {}, 0, UINT64_MAX};
+  CHECK(contains(error_of(file, PLAIT_ERR_IO),
+                 "offset 0: cannot read it, in 5 attempts: reads are empty; "));
 }
 
 TEST_CASE("a file that cannot be opened for a while is tried again") {
@@ -166,6 +183,18 @@ TEST_CASE("the system waits as long as it is asked to") {
     CHECK(waited.count() >= seconds);
     CHECK(waited.count() < seconds + 5);  // a busy machine wakes late
   }
+}
+
+TEST_CASE("a file is opened once, whatever failed before, and where its number is 0") {
+  const fake::Folder folder;
+  const std::string path = folder.path("f.bin");
+  std::ofstream(path) << "some tokens";
+  const int input = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
+  ::close(0);
+  errno = EINTR;  // of another call
+  const int fd = support::system_calls().open(path.c_str());
+  if (input >= 0) ::dup2(input, 0), ::close(input);
+  CHECK(fd == 0);
 }
 
 // Opening a pipe that nobody writes would wait for a writer; a terminal would become that of the
