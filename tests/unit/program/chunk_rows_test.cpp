@@ -153,6 +153,21 @@ TEST_CASE_FIXTURE(Fixture, "no chunks: small enough, too few rows, wanted whole,
         kHalf, {8});
 }
 
+// Chunks are added up: the greatest of each would be added, and a bias once for each chunk.
+TEST_CASE_FIXTURE(Fixture, "no chunks where what they make is no sum over them") {
+  stays(std::string(kInputs) + kLogits + R"(
+    %6 f32 (6) grad = reduce(%5) {kind: "max", axes: [0], keep: false}
+  )",
+        kHalf, {6});
+  stays(std::string(kInputs) + R"(
+    %6 f32 (4) at 0:192 = persistent "bias"
+  )" + kLogits +
+            R"(
+    %7 f32 (6, 4) grad = matmul(%5, %1, %6) {transpose_a: true, bias: true}
+  )",
+        kHalf, {7});
+}
+
 TEST_CASE_FIXTURE(Fixture, "a region of the backward pass stays in it, also in a pipeline") {
   for (const std::string stage : {"", " stage 1"}) {
     read(R"(
@@ -206,6 +221,31 @@ TEST_CASE_FIXTURE(Fixture, "in a pipeline: a loss with its gradient, in the back
   read(lines);
   CHECK(chunk(logits, {9}) == 1);
   for (const Op& op : g.ops()) CHECK_FALSE(op.backward);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what a region does not need stays on its side of it") {
+  // A forward op in front of a forward region.
+  const std::string early = "%10 f32 (8) at 3:0 = map(%4) [exp(x0)] @early\n";
+  read(std::string(kInputs) + early + kLogits + kLoss);
+  CHECK(chunk(kHalf, {9, 10}) == 1);
+  CHECK(g.ops().front().scope == "early");
+  // A forward op behind the forward part of a region, which moves to the backward pass.
+  const std::string late = "%12 f32 (8) at 3:0 = map(%4) [exp(x0)] @late stage 1\n";
+  read(std::string(kInputs) + R"(
+    %11 f32 (4, 4) at 4:0 grad = persistent "v"
+    %10 f32 (8, 4) grad = matmul(%1, %11) @body
+    %5 f32 (8, 6) grad = matmul(%10, %2) {transpose_b: true} @head stage 1
+    %6 f32 (8) grad, %7 f32 (8) grad = cross_entropy(%5, %3) @loss stage 1
+    %8 f32 (8) grad = map(%6, %4) [x0 * x1] @loss stage 1
+    %9 f32 () grad = reduce(%8) {axes: [0], keep: false} @loss stage 1
+  )" + late);
+  const std::vector<ValueId> d = differentiate(g, 9, {2, 11});
+  CHECK(chunk({128, 2}, {9, 12, d[0], d[1]}) == 1);
+  std::vector<std::string> forward;
+  for (const Op& op : g.ops())
+    if (!op.backward) forward.push_back(op.scope);
+  CHECK(forward == std::vector<std::string>{"body", "late"});
+  CHECK_FALSE(g.ops()[1].backward);
 }
 
 TEST_CASE_FIXTURE(Fixture, "no chunks where a sum over all rows comes back to them") {
