@@ -67,6 +67,18 @@ void check_equal(const Lines& lines) {
   CHECK(lines.evaluation["evaluated"] == lines.evaluation["accuracy"]);
 }
 
+// The whole run, whose lines of steps these are.
+std::vector<Json> steps_of(const std::vector<std::string>& experiment) {
+  const Folder folder;
+  const auto outcomes = run_all(experiment, 1, folder / "run",
+                                [](int) -> FileSystem& { return FileSystem::posix(); });
+  for (const Outcome& o : outcomes) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+  std::vector<Json> found;
+  for (const Json& line : lines_of(folder / "run"))
+    if (!line.contains("event")) found.push_back(line);
+  return found;
+}
+
 // A csv of 60 samples, and of every `one_in`-th a label, or of none.
 std::string labelled_data(const Folder& folder, int one_in) {
   const std::string path = folder / "data.csv";
@@ -193,4 +205,23 @@ TEST_CASE("a step that is not finite does not count in its metrics") {
   step(8, 8);
   sums.add(results, true, true);
   CHECK(sums.values()[0].value == 1);
+}
+
+TEST_CASE("the line of a skipped step says so, and is written though none is due") {
+  const Folder folder;
+  {
+    std::ofstream csv(folder / "data.csv");
+    for (int s = 0; s < 64; ++s) csv << (s == 20 ? "3e38" : "1") << ",2,3,4\n";
+  }
+  const std::string data = "={type=\"csv\", path=\"" + folder / "data.csv" + "\"}";
+  const std::vector<Json> lines =
+      steps_of(keys({"data.train" + data, "data.eval" + data, "data.train.shuffle=false",
+                     "metrics=[]", "loss={type=\"mse\", from=[\"output\", \"input\"]}"}));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["step"] == 3);  // with sample 20
+  CHECK(lines[0]["skipped"] == true);
+  CHECK(lines[0]["skipped_steps"] == 1);
+  CHECK(lines[1]["step"] == 8);
+  CHECK_FALSE(lines[1].contains("skipped"));
+  CHECK(lines[1]["skipped_steps"] == 1);
 }
