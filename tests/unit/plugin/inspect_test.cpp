@@ -20,11 +20,18 @@ struct Symbol {
   bool defined;
 };
 
+struct RawNote {
+  std::string owner;
+  uint32_t type;
+  std::string text;
+};
+
 // The smallest ELF file with a note, created byte by byte: header, note, names, symbols if there
 // are any, section headers.
 struct TinyElf {
   bool wide, big;
   std::vector<unsigned char> bytes;
+  size_t note = 0, note_size = 0;  // all notes
 
   void put(uint64_t value, int n) {
     for (int i = 0; i < n; ++i)
@@ -43,6 +50,28 @@ struct TinyElf {
     put(name, 4), put(type, 4), word(0), word(0), word(offset), word(size), put(link, 4), put(0, 4),
         word(4), word(entry_size);
   }
+  void add(const RawNote& n) {
+    put(n.owner.size() + 1, 4), put(n.text.size() + 1, 4), put(n.type, 4);
+    for (const std::string* one : {&n.owner, &n.text}) {
+      for (const char c : *one) bytes.push_back(static_cast<unsigned char>(c));
+      do bytes.push_back(0);
+      while (bytes.size() % 4);
+    }
+  }
+  // Takes the section headers away; a segment names the notes, behind one of another kind.
+  void leave_sections() {
+    const uint64_t headers = bytes.size(), size = wide ? 56 : 32;
+    set(wide ? 40 : 32, 0, wide ? 8 : 4), set(wide ? 60 : 48, 0, 2);
+    set(wide ? 32 : 28, headers, wide ? 8 : 4);
+    set(wide ? 54 : 42, size, 2), set(wide ? 56 : 44, 2, 2);
+    bytes.resize(headers + 2 * size);
+    for (const uint64_t i : {uint64_t{0}, uint64_t{1}}) {
+      const size_t at = headers + i * size;
+      set(at, i == 0 ? 1 : 4, 4);
+      set(at + (wide ? 8 : 4), i == 0 ? 0 : note, wide ? 8 : 4);
+      set(at + (wide ? 32 : 16), i == 0 ? headers : note_size, wide ? 8 : 4);
+    }
+  }
   void symbol(const Symbol& s, uint64_t name) {
     const int info = s.binding << 4 | s.kind;
     put(name, 4);
@@ -51,7 +80,7 @@ struct TinyElf {
     if (wide) put(0, 8), put(0, 8);
   }
   TinyElf(bool is_wide, bool is_big, uint32_t machine, const std::string& text,
-          const std::vector<Symbol>& symbols = {})
+          const std::vector<Symbol>& symbols = {}, const std::vector<RawNote>& before = {})
       : wide(is_wide), big(is_big) {
     bytes = {0x7f,
              'E',
@@ -66,14 +95,12 @@ struct TinyElf {
     word(0), put(0, 4), put(0, 2), put(0, 2), put(0, 2), put(wide ? 64 : 40, 2),
         put(symbols.empty() ? 3 : 5, 2), put(2, 2);
     pad();
-    const size_t note = bytes.size();
-    put(6, 4), put(text.size() + 1, 4), put(1, 4);
-    for (const char c : {'P', 'l', 'a', 'i', 't', '\0', '\0', '\0'})
-      bytes.push_back(static_cast<unsigned char>(c));
-    for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-    bytes.push_back(0);
+    note = bytes.size();
+    for (const RawNote& other : before) add(other);
+    add({"Plait", 1, text});
     pad();
-    const size_t note_size = bytes.size() - note, names = bytes.size();
+    note_size = bytes.size() - note;
+    const size_t names = bytes.size();
     const char all[] = "\0.note.plait\0.shstrtab";
     for (const char c : all) bytes.push_back(static_cast<unsigned char>(c));
     const size_t names_size = bytes.size() - names;
@@ -146,6 +173,58 @@ TEST_CASE("a note that says too little is an error") {
   for (const char* text : {"abi=1", "name=x", "abi=one;name=x", "abi=;name=x", "abi=1;name="})
     CHECK(contains(error_of([&] { TinyElf(true, false, 62, text).inspect(); }).text(),
                    "expected abi=NUMBER;name=NAME"));
+}
+
+TEST_CASE("the note is found behind others, and by a segment where there are no sections") {
+  const std::vector<RawNote> others = {{"GNU", 3, "a build id"},
+                                       {"Plait", 7, "abi=9;name=of-another-type"},
+                                       {"Linux", 1, "abi=9;name=of-another-owner"},
+                                       {"Plai", 1, "abi=9;name=of-a-shorter-owner"}};
+  for (const bool wide : {true, false})
+    for (const bool big : {true, false}) {
+      TinyElf file(wide, big, 62, kNote, {}, others);
+      REQUIRE(file.inspect().note);
+      CHECK(file.inspect().note->name == "layer-x");
+      file.leave_sections();
+      REQUIRE(file.inspect().note);
+      CHECK(file.inspect().note->name == "layer-x");
+      file.set(wide ? 54 : 42, wide ? 55 : 31, 2);  // too short for a segment
+      CHECK_FALSE(file.inspect().note);
+    }
+}
+
+TEST_CASE("a note has up to 4096 bytes") {
+  const std::string note = std::string(kNote) + ";more=";
+  const auto found = [&](size_t size) {  // with the zero behind it
+    return TinyElf(true, false, 62, note + std::string(size - 1 - note.size(), 'x'))
+        .inspect()
+        .note.has_value();
+  };
+  CHECK(found(4096));
+  CHECK_FALSE(found(4097));
+}
+
+TEST_CASE("what is wrong with a damaged file is said") {
+  const auto fault = [](const TinyElf& file) { return error_of([&] { file.inspect(); }).text(); };
+  for (const auto& [bits, order] :
+       {std::pair{0, 1}, std::pair{3, 1}, std::pair{1, 0}, std::pair{2, 3}}) {
+    TinyElf file(true, false, 62, kNote);
+    file.set(4, static_cast<uint64_t>(bits), 1), file.set(5, static_cast<uint64_t>(order), 1);
+    CHECK(contains(fault(file), "unknown class " + std::to_string(bits) + " or byte order " +
+                                    std::to_string(order)));
+  }
+  for (const bool wide : {true, false}) {
+    TinyElf file(wide, false, 62, kNote);
+    file.set(wide ? 62 : 50, 3, 2);
+    CHECK(contains(fault(file), "the names of the sections are missing"));
+    file = TinyElf(wide, false, 62, kNote);
+    file.set(wide ? 58 : 46, wide ? 63 : 39, 2);
+    CHECK(contains(fault(file), "a section header has " + std::to_string(wide ? 63 : 39)));
+    file = TinyElf(wide, false, 62, kNote, {{"code", 1, 2, 0, true}});
+    const size_t entry_size = file.bytes.size() - (wide ? 2 * 64 : 2 * 40) + (wide ? 56 : 36);
+    file.set(entry_size, wide ? 23 : 15, wide ? 8 : 4);
+    CHECK(contains(fault(file), "a malformed table of symbols"));
+  }
 }
 
 TEST_CASE("a file that is not ELF is described") {
