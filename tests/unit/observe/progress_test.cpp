@@ -78,6 +78,51 @@ TEST_CASE("a plain line: what is known of a state") {
         "0:10");
 }
 
+TEST_CASE("numbers have three digits, on both sides of each power of ten") {
+  const auto rate = [](double v) {
+    ProgressState s = state(1);
+    s.steps = 0;
+    s.samples_per_s = v;
+    const std::string line = plain_line(s);
+    const size_t from = line.rfind("0.01  ") + 6;
+    return line.substr(from, line.rfind(" samples/s") - from);
+  };
+  CHECK(rate(0) == "0");
+  CHECK(rate(999.4) == "999");
+  CHECK(rate(999.5) == "1.00k");
+  CHECK(rate(9994) == "9.99k");
+  CHECK(rate(9995) == "10.0k");
+  CHECK(rate(99940) == "99.9k");
+  CHECK(rate(99950) == "100k");
+  CHECK(rate(2.5e9) == "2.50G");
+  CHECK(rate(5e15) == "5000T");
+  ProgressState s = state(1);
+  s.mfu = 0.0994;
+  CHECK(plain_line(s).find("mfu 9.9 %") != std::string::npos);
+  s.mfu = 0.0995;
+  CHECK(plain_line(s).find("mfu 10 %") != std::string::npos);
+}
+
+TEST_CASE("times of seconds, minutes, hours and days") {
+  const auto left = [](double seconds) {
+    ProgressState s = state(1);
+    s.steps = 2;
+    s.elapsed_s = seconds;
+    const std::string line = plain_line(s);
+    return line.substr(line.rfind("ETA ") + 4);
+  };
+  CHECK(left(0) == "0:00");
+  CHECK(left(59.4) == "0:59");
+  CHECK(left(59.5) == "1:00");
+  CHECK(left(3599) == "59:59");
+  CHECK(left(3600) == "1:00:00");
+  CHECK(left(86399) == "23:59:59");
+  CHECK(left(86400) == "1d 00:00");
+  CHECK(left(1e9) == "11574d 01:46");
+  CHECK(left(1.1e9) == "?");
+  CHECK(left(-1) == "?");
+}
+
 TEST_CASE("the estimate counts from where this process began") {
   const auto ends = [](const ProgressState& s, std::string_view text) {
     return plain_line(s).ends_with(text);
@@ -268,6 +313,8 @@ TEST_CASE("a line of work: its share, count, time and estimate, in the columns t
   CHECK(work_line(s, 120) ==
         "evaluating  45 %  [#############-----------------]  45/100 batches  0:04  ETA 0:05");
   CHECK(work_line(s, 60) == "evaluating  45 %  45/100 batches  0:04  ETA 0:05");
+  CHECK(work_line(s, 64) == work_line(s, 60));
+  CHECK(work_line(s, 65) == "evaluating  45 %  [####------]  45/100 batches  0:04  ETA 0:05");
   CHECK(work_line(s, 15) == "evaluating  ");
   CHECK(work_line(s, 0).empty());
   CHECK(work_line({0, 0, 1}, 40, "x").starts_with("x  100 %"));
