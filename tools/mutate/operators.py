@@ -140,7 +140,7 @@ def returns(file, text, clean):
     found = []
     for m in RETURN.finditer(clean):
         value = text[m.start(1):m.end(1)]
-        if value in ("{}", "0", "nullptr", "false", "*this", '""') or "{" in value and "[" in value[:2]:
+        if value in ("{}", "0", "nullptr", "std::nullopt", "false", "*this", '""') or "{" in value and "[" in value[:2]:
             continue
         found.append(Mutation(file, "return", m.start(1), m.end(1), "{}"))
     return found
