@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "tests/unit/host/host.hpp"
@@ -148,6 +150,54 @@ TEST_CASE("the model with one adapter merged is that adapter's model") {
   const Run model(experiment(""));
   host::check(plait_session_load_parameters(model.session(), (folder / "model").c_str()));
   CHECK(near(predict(model), predict(alone)));
+}
+
+// The run.toml of the checkpoint there.
+std::string saved_experiment(const std::string& place) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(place)) {
+    if (file.path().filename() != "run.toml") continue;
+    std::ifstream in(file.path());
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  return "";
+}
+
+TEST_CASE("a model or an adapter that is saved alone has an experiment of its own") {
+  const host::TempFolder folder;
+  const std::string groups =
+      "[[optimizer.groups]]\nmatch = [\"*.poems.*\"]\nlearning_rate = 0.01\n"
+      "[[optimizer.groups]]\nmatch = [\"*.code.*\"]\nlearning_rate = 0.02\n";
+  const Run run(experiment(kBoth, true) + groups);
+  host::check(
+      plait_session_save_adapter(run.session(), nullptr, "code", (folder / "code").c_str()));
+  const std::string code = saved_experiment(folder / "code");
+  says(code, "name = \"code\"");
+  says(code, "*.code.*");
+  says(code, "steps = 8");
+  merge(run, "poems", PLAIT_MERGE_FINAL);
+  host::check(plait_session_save_model(run.session(), (folder / "model").c_str()));
+  const std::string model = saved_experiment(folder / "model");
+  says(model, "steps = 8");
+  for (const char* left : {"poems", "*.code.*", "name = \"code\"", "adapter_field = \"adapter\""}) {
+    CAPTURE(left);
+    CHECK(model.find(left) == model.npos);
+  }
+  CHECK(code.find("poems") == code.npos);
+  for (const std::string& toml : {code, model}) CHECK(std::isfinite(Run(toml).losses(1)[0]));
+}
+
+TEST_CASE("where fields stood for the data, the experiment that is saved has the data") {
+  const host::TempFolder folder;
+  const Run run(experiment(kBoth), "", PLAIT_RESUME_NEVER,
+                {"run.epochs=3", "run.steps=30",
+                 "data.train.fields=[\"x: input f32 [13]\", \"label: target i32 []\"]"});
+  merge(run, "poems", PLAIT_MERGE_FINAL);
+  host::check(plait_session_save_model(run.session(), (folder / "model").c_str()));
+  const std::string toml = saved_experiment(folder / "model");
+  says(toml, "epochs = 3");
+  CHECK(toml.find("x: input f32 [13]") == toml.npos);
+  CHECK(toml.find("steps = 30") == toml.npos);
+  CHECK(std::isfinite(Run(toml).losses(1)[0]));
 }
 
 TEST_CASE("where samples choose, all of them take the one that is merged") {
