@@ -240,6 +240,8 @@ void add_row_cases(std::vector<Case>& out) {
       add_norms(out, type, s);
       add_cross_entropy(out, type, s, PLAIT_I32, 0);
     }
+    add_cross_entropy(out, type, {41, 2048}, PLAIT_U8,
+                      0.1);  // for several threads, a few rows each
   }
   const plait_shape deep = f32({2, 3, 4, 5});
   out.push_back({"softmax of four dims", "softmax", {{deep}}, {deep}});

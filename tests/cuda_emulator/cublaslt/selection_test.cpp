@@ -263,6 +263,8 @@ TEST_CASE("products of groups") {
     takes(of(4, kWide, kWide), name, "tiles of ");
     refuses(of(4, kWide + 8, 8), name, "takes up to 2^20 inputs and outputs, found 1048584 and 8");
     refuses(of(4, 8, kWide + 8), name, "takes up to 2^20 inputs and outputs, found 8 and 1048584");
+    // Where rows and tiles of two groups begin, and of what is in no group.
+    CHECK(chosen(of(4, 8, 8), name).workspace == 2 * (2 + 3) * sizeof(int32_t));
   }
   refuses(of(4, 8, 8, PLAIT_F64, PLAIT_F64), "tiles", "takes f32 and 16-bit floats, found f64");
   refuses(of(4, 8, 8, PLAIT_F32, PLAIT_F64), "tiles", "takes f32 and 16-bit floats, found f64");
