@@ -142,6 +142,8 @@ TEST_CASE("csv finds the separator and the header") {
   }
   const Csv zero("0\n1\n");  // one column is no row of indices
   CHECK(Dataset("csv", zero.given).info().n_samples == 2);
+  const Csv tabs("a\tb;c\n1;2\n");  // a tab in one of the lines
+  CHECK(Dataset("csv", tabs.given).read<float>(0, {0}) == Floats{1, 2});
   // Numbers in the first line: a sample. A text in it may be a class or a missing cell.
   const Csv iris("5.1,3.5,setosa\n4.9,3,virginica\n",
                  {{"target", "[\"2\"]"}, {"target_type", "\"class\""}});
@@ -156,6 +158,8 @@ TEST_CASE("csv finds the separator and the header") {
   };
   CHECK(contains(comma_error("1.234,5"), "'1.234,5' in column 'a' is not a number"));
   CHECK(contains(comma_error("0," + std::string(63, '1')), "in column 'a' is not a number"));
+  const Csv longest("a;b\n0," + std::string(62, '1') + ";2\n", {{"decimal", "\",\""}});
+  CHECK(Dataset("csv", longest.given).read<float>(0, {0}) == Floats{1.0f / 9, 2});
   const Csv given("1,2\n3,4\n", {{"header", "true"}, {"separator", "\",\""}});
   CHECK(Dataset("csv", given.given).info().n_samples == 1);
 }
@@ -367,6 +371,20 @@ TEST_CASE("csv says what a file that it cannot read probably is") {
   CHECK(contains(Csv("1,2\n3,4\n", {{"input", "[\"x\"]"}}).error(PLAIT_ERR_CONFIG),
                  "set header = true"));
   CHECK(contains(Csv("a,y\n1,cat\n", {{"target", "[\"y\"]"}}).error(), "target_type = \"class\""));
+}
+
+TEST_CASE("csv shows 40 characters of a cell, and 20 names of columns") {
+  const std::string forty(40, 'x');
+  CHECK(contains(Csv("a\n1\n" + forty + "\n").error(), "'" + forty + "' in column 'a'"));
+  CHECK(contains(Csv("a\n1\n" + forty + "y\n").error(), "'" + forty + "…' in column 'a'"));
+  std::string names = "c0", numbers = "1";
+  for (int i = 1; i < 20; ++i) names += ",c" + std::to_string(i), numbers += ",1";
+  const auto error = [](const std::string& text) {
+    return Csv(text, {{"input", "[\"none\"]"}}).error(PLAIT_ERR_CONFIG);
+  };
+  CHECK(contains(error(names + "\n" + numbers + "\n"), "'c18', 'c19'"));
+  CHECK(!contains(error(names + "\n" + numbers + "\n"), "…"));
+  CHECK(contains(error(names + ",c20\n" + numbers + ",1\n"), "'c18', 'c19', …"));
 }
 
 TEST_CASE("csv refuses empty files and doubled names") {

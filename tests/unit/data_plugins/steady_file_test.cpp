@@ -197,6 +197,20 @@ TEST_CASE("a file is opened once, whatever failed before, and where its number i
   CHECK(fd == 0);
 }
 
+TEST_CASE("a file is closed with its reader, and one that is not open has no size") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.tokens", "path", folder.path("f.bin")};
+  std::ofstream(source.path) << "some tokens";
+  const size_t before = test::open_descriptors().size();
+  {
+    const SteadyFile file(source, "");
+    CHECK(test::open_descriptors().size() == before + 1);
+  }
+  CHECK(test::open_descriptors().size() == before);
+  uint64_t bytes = 0;
+  CHECK(support::system_calls().size(-1, bytes) != 0);
+}
+
 // Opening a pipe that nobody writes would wait for a writer; a terminal would become that of the
 // process.
 TEST_CASE("a pipe is refused at once, whether somebody writes it or not") {

@@ -116,11 +116,23 @@ TEST_CASE("times of seconds, minutes, hours and days") {
   CHECK(left(59.5) == "1:00");
   CHECK(left(3599) == "59:59");
   CHECK(left(3600) == "1:00:00");
+  CHECK(left(3660) == "1:01:00");
   CHECK(left(86399) == "23:59:59");
   CHECK(left(86400) == "1d 00:00");
   CHECK(left(1e9) == "11574d 01:46");
   CHECK(left(1.1e9) == "?");
   CHECK(left(-1) == "?");
+}
+
+TEST_CASE("a run of one step, one sample, one part, and no columns") {
+  ProgressState s = state(1);
+  CHECK(terminal_line(s, {.columns = 0}).empty());
+  s.steps = 1;
+  CHECK(terminal_line(s, {.columns = 200}).starts_with("100 %"));
+  s.evaluated_samples = 1;
+  s.evaluation_loss = 1.5;
+  CHECK(plain_line(s).find("eval 1.5") != std::string::npos);
+  CHECK(work_line({0, 1, 1}, 40, "x").starts_with("x  0 %"));
 }
 
 TEST_CASE("the estimate counts from where this process began") {

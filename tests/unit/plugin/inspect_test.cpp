@@ -59,14 +59,14 @@ struct TinyElf {
     }
   }
   // Takes the section headers away; a segment names the notes, behind one of another kind.
-  void leave_sections() {
+  void leave_sections(bool note_first = false) {
     const uint64_t headers = bytes.size(), size = wide ? 56 : 32;
     set(wide ? 40 : 32, 0, wide ? 8 : 4), set(wide ? 60 : 48, 0, 2);
     set(wide ? 32 : 28, headers, wide ? 8 : 4);
     set(wide ? 54 : 42, size, 2), set(wide ? 56 : 44, 2, 2);
     bytes.resize(headers + 2 * size);
     for (const uint64_t i : {uint64_t{0}, uint64_t{1}}) {
-      const size_t at = headers + i * size;
+      const size_t at = headers + (note_first ? 1 - i : i) * size;
       set(at, i == 0 ? 1 : 4, 4);
       set(at + (wide ? 8 : 4), i == 0 ? 0 : note, wide ? 8 : 4);
       set(at + (wide ? 32 : 16), i == 0 ? headers : note_size, wide ? 8 : 4);
@@ -158,11 +158,11 @@ TEST_CASE("files of any machine, width and byte order are read") {
 }
 
 TEST_CASE("exports are the defined symbols that others see") {
-  const std::vector<Symbol> symbols = {{"weak", 2, 2, 0, true},     {"code", 1, 2, 0, true},
-                                       {"data", 1, 1, 0, true},     {"protected", 1, 2, 3, true},
-                                       {"local", 0, 2, 0, true},    {"hidden", 1, 2, 2, true},
-                                       {"internal", 1, 2, 1, true}, {"needed", 1, 2, 0, false},
-                                       {"section", 1, 3, 0, true},  {"file.c", 1, 4, 0, true}};
+  const std::vector<Symbol> symbols = {
+      {"weak", 2, 2, 0, true},      {"code", 1, 2, 0, true},    {"data", 1, 1, 0, true},
+      {"protected", 1, 2, 3, true}, {"local", 0, 2, 0, true},   {"hidden", 1, 2, 2, true},
+      {"internal", 1, 2, 1, true},  {"needed", 1, 2, 0, false}, {"local_choice", 0, 10, 0, true},
+      {"section", 1, 3, 0, true},   {"file.c", 1, 4, 0, true}};
   for (const bool wide : {true, false})
     for (const bool big : {true, false})
       CHECK(TinyElf(wide, big, 62, kNote, symbols).inspect().exports ==
@@ -188,8 +188,13 @@ TEST_CASE("the note is found behind others, and by a segment where there are no 
       file.leave_sections();
       REQUIRE(file.inspect().note);
       CHECK(file.inspect().note->name == "layer-x");
+      file.set(wide ? 40 : 32, 64, wide ? 8 : 4);  // a place of headers, but none there
+      CHECK(file.inspect().note.has_value());
       file.set(wide ? 54 : 42, wide ? 55 : 31, 2);  // too short for a segment
       CHECK_FALSE(file.inspect().note);
+      TinyElf first(wide, big, 62, kNote);
+      first.leave_sections(true);
+      CHECK(first.inspect().note.has_value());
     }
 }
 
@@ -217,6 +222,8 @@ TEST_CASE("what is wrong with a damaged file is said") {
     TinyElf file(wide, false, 62, kNote);
     file.set(wide ? 62 : 50, 3, 2);
     CHECK(contains(fault(file), "the names of the sections are missing"));
+    file.set(wide ? 60 : 48, 1, 2);
+    CHECK(contains(fault(file), "the names of the sections are missing"));
     file = TinyElf(wide, false, 62, kNote);
     file.set(wide ? 58 : 46, wide ? 63 : 39, 2);
     CHECK(contains(fault(file), "a section header has " + std::to_string(wide ? 63 : 39)));
@@ -236,6 +243,9 @@ TEST_CASE("a file that is not ELF is described") {
       "[plugin] '/x.so': found a file that is not ELF (it begins with \"#!/bin/sh\\x0aec\"), "
       "expected a shared library for "));
   CHECK(contains(text_of(""), "found an empty file"));
+  CHECK(contains(text_of("\x7f"
+                         "ELG and more than 16 bytes"),
+                 "found a file that is not ELF"));
   CHECK(contains(text_of("\x7f"
                          "ELF"),
                  "found a file that is not ELF"));

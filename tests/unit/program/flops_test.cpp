@@ -51,6 +51,10 @@ TEST_CASE_FIXTURE(Fixture, "attention costs the pairs that its mask lets through
   CHECK(flops("dot_product_attention", {q, k, v}, attrs(true, 0)) == heads * pair * 10);
   CHECK(flops("dot_product_attention", {q, k, v}, attrs(true, 2)) == heads * pair * 7);
   CHECK(unmasked("dot_product_attention", {q, k, v}, attrs(true, 3)) == heads * pair * 16);
+  // The gradient has three products of q's channels and two of v's.
+  const ValueId stats = in({2, 3, 4}), o = in({2, 4, 3, 6});
+  CHECK(flops("dot_product_attention_grad", {q, k, v, o, stats, o}, attrs(true, 0)) ==
+        heads * (6 * 8 + 4 * 6) * 10);
 }
 
 TEST_CASE_FIXTURE(Fixture, "attention over a cache costs its places, or those of a window within") {
@@ -58,7 +62,7 @@ TEST_CASE_FIXTURE(Fixture, "attention over a cache costs its places, or those of
                 slot = in({2}, PLAIT_I32), at = in({2, 3}, PLAIT_I32);
   const double queries = 2 * 3 * 4, pair = 2 * (8 + 6);
   for (const auto& [window, keys] :
-       {std::pair<int64_t, double>{0, 16}, {5, 5}, {16, 16}, {40, 16}}) {
+       {std::pair<int64_t, double>{0, 16}, {1, 1}, {5, 5}, {16, 16}, {40, 16}}) {
     CAPTURE(window);
     CHECK(flops("attention_cached", {q, k, v, slot, at},
                 {attr("scale", 0.5), attr("window", window)}) == queries * pair * keys);
