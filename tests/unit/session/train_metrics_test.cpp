@@ -207,6 +207,34 @@ TEST_CASE("a step that is not finite does not count in its metrics") {
   CHECK(sums.values()[0].value == 1);
 }
 
+TEST_CASE("a line of metrics has the figures of its step") {
+  const Folder folder;
+  const auto outcomes = run_all(keys({"metrics=[]"}), 1, folder / "run",
+                                [](int) -> FileSystem& { return FileSystem::posix(); });
+  REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
+  const session::StepResult& last = outcomes[0].last;
+  Json line;
+  for (const Json& one : lines_of(folder / "run"))
+    if (!one.contains("event")) line = one;
+  const auto is = [&](const char* key, double expected) {
+    CAPTURE(key);
+    CHECK(line.value(key, -1.0) == doctest::Approx(expected).epsilon(1e-6));
+  };
+  is("step", 8);
+  is("samples", static_cast<double>(last.samples));
+  is("loss", last.loss);
+  is("lr", last.learning_rate);
+  is("grad_norm", last.grad_norm);
+  is("grad_norm_clipped", last.grad_norm_clipped);
+  is("step_ms", last.seconds * 1e3);
+  is("samples_per_s", last.samples_per_s);
+  is("mean_loss", last.mean_loss);
+  CHECK(last.samples > 0);
+  CHECK(last.grad_norm > 0);
+  CHECK(line["elapsed_s"].get<double>() > 0);
+  CHECK(line["time"].get<double>() > 1.7e9);
+}
+
 TEST_CASE("the line of a skipped step says so, and is written though none is due") {
   const Folder folder;
   {
