@@ -121,6 +121,29 @@ TEST_CASE("each defect is a problem with place, path and expected value") {
   }
 }
 
+TEST_CASE("a real number that is whole says what to write for an integer") {
+  const auto advice = [](const std::string& given) {
+    const std::string text =
+        check("n = " + given, {at_least(make_option(PLAIT_OPT_INT, "n", "3"), -8)}).problems;
+    const size_t at = text.find(": write ");
+    return at == std::string::npos ? "" : text.substr(at + 8, text.find('\n', at) - at - 8);
+  };
+  CHECK(advice("1e3") == "1000");
+  CHECK(advice("-8.0") == "-8");
+  CHECK(advice("-9.0") == "");  // out of range
+  CHECK(advice("2.5") == "");
+  CHECK(advice("9007199254740992.0") == "9007199254740992");  // 2^53
+  CHECK(advice("9007199254740994.0") == "");
+}
+
+TEST_CASE("an option without limits takes any number") {
+  const std::vector<plait_option> free = {make_option(PLAIT_OPT_INT, "n", "3"),
+                                          make_option(PLAIT_OPT_REAL, "x", "0.5")};
+  const Checked c = check("n = -5\nx = -1e9", free);
+  CHECK(c.problems == "");
+  CHECK(c.set.get_int("n") == -5);
+}
+
 TEST_CASE("all problems are reported, not the first alone") {
   const Checked c = check("flag = 1\ncount = 0\nother = 1\n");
   CHECK(std::count(c.problems.begin(), c.problems.end(), '\n') == 2);
