@@ -209,8 +209,9 @@ TEST_CASE("a step that is not finite does not count in its metrics") {
 
 TEST_CASE("a line of metrics has the figures of its step") {
   const Folder folder;
-  const auto outcomes = run_all(keys({"metrics=[]"}), 1, folder / "run",
-                                [](int) -> FileSystem& { return FileSystem::posix(); });
+  const auto outcomes =
+      run_all(keys({"metrics=[]", "optimizer.learning_rate=0.01"}), 1, folder / "run",
+              [](int) -> FileSystem& { return FileSystem::posix(); });
   REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
   const session::StepResult& last = outcomes[0].last;
   Json line;
@@ -218,7 +219,8 @@ TEST_CASE("a line of metrics has the figures of its step") {
     if (!one.contains("event")) line = one;
   const auto is = [&](const char* key, double expected) {
     CAPTURE(key);
-    CHECK(line.value(key, -1.0) == doctest::Approx(expected).epsilon(1e-6));
+    CHECK(expected > 0);
+    CHECK(std::abs(line.value(key, -1.0) - expected) <= 1e-6 * expected);
   };
   is("step", 8);
   is("samples", static_cast<double>(last.samples));
@@ -229,8 +231,7 @@ TEST_CASE("a line of metrics has the figures of its step") {
   is("step_ms", last.seconds * 1e3);
   is("samples_per_s", last.samples_per_s);
   is("mean_loss", last.mean_loss);
-  CHECK(last.samples > 0);
-  CHECK(last.grad_norm > 0);
+  is("tflops", last.tflops);
   CHECK(line["elapsed_s"].get<double>() > 0);
   CHECK(line["time"].get<double>() > 1.7e9);
 }
