@@ -1,23 +1,40 @@
 #include "engine/observe/json_line.hpp"
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 namespace plait::observe {
 
 namespace {
 
-// By byte: whether a string has it as it is. Names are most of a line, and a table is read faster
-// than each byte is compared with three values.
+// A table is read faster than each byte is compared with three values.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
-  for (size_t c = 0x20; c < plain.size(); ++c) plain[c] = c != '"' && c != '\\';
+  for (size_t c = 0; c < plain.size(); ++c) plain[c] = is_plain(static_cast<unsigned char>(c));
   return plain;
 }();
 
+// The text of a number that JSON can't hold; empty for the others.
+std::string_view not_finite(double number) {
+  if (std::isnan(number)) return "\"nan\"";
+  if (std::isinf(number)) return number > 0 ? "\"inf\"" : "\"-inf\"";
+  return {};
+}
+
 }  // namespace
+
+const NumberText& NumberText::of(double number) {
+  const auto bits = std::bit_cast<uint64_t>(number);
+  if (bits == bits_) return *this;
+  bits_ = bits;
+  if (const std::string_view text = not_finite(number); !text.empty())
+    size_ = text.copy(text_, sizeof text_);
+  else
+    size_ = static_cast<size_t>(std::to_chars(text_, text_ + sizeof text_, number).ptr - text_);
+  return *this;
+}
 
 JsonLine::JsonLine(size_t capacity)
     : data_(std::make_unique<char[]>(capacity)), capacity_(capacity) {}
@@ -25,6 +42,12 @@ JsonLine::JsonLine(size_t capacity)
 void JsonLine::clear() {
   size_ = 0;
   full_ = comma_ = false;
+}
+
+void JsonLine::return_to(const Mark& mark) {
+  size_ = mark.size;
+  comma_ = mark.comma;
+  full_ = false;
 }
 
 void JsonLine::put(std::string_view text) {
@@ -63,7 +86,7 @@ void JsonLine::close() {
   comma_ = true;
 }
 
-void JsonLine::key(std::string_view name) {
+void JsonLine::escaped_key(std::string_view name) {
   if (comma_) put(',');
   quoted(name);
   put(':');
@@ -100,8 +123,7 @@ void JsonLine::value(std::string_view text) { quoted(text); }
 void JsonLine::value(int64_t number) { digits(number); }
 
 void JsonLine::value(double number) {
-  if (std::isnan(number)) return put("\"nan\"");
-  if (std::isinf(number)) return put(number > 0 ? "\"inf\"" : "\"-inf\"");
+  if (const std::string_view text = not_finite(number); !text.empty()) return put(text);
   digits(number);
 }
 
@@ -110,24 +132,22 @@ void JsonLine::value(float number) {
   digits(number);
 }
 
-void JsonLine::measured(std::string_view name, double number) {
-  constexpr int kDecimals = 6;
-  // Below kMost the millionths are exact in a double.
-  constexpr double kScale = 1e6, kLeast = 1e-3, kMost = 4e9;
+void JsonLine::measured(PlainName name, double number) {
+  constexpr size_t kDecimals = 6;
+  // Below kMost the millionths are exact in a double, and the whole part has 32 bits.
+  constexpr double kLeast = 1e-3, kMost = 4e9;
+  constexpr int64_t kScale = 1'000'000;
   if (!(number >= kLeast && number < kMost)) return field(name, number);
   key(name);
-  auto rest = static_cast<int64_t>(number * kScale + 0.5);
-  char text[24];
-  char* at = text + sizeof text;
-  bool any = false;  // zeros at the end are left out
-  for (int i = 0; i < kDecimals; ++i, rest /= 10) {
-    any = any || rest % 10 != 0;
-    if (any) *--at = static_cast<char>('0' + rest % 10);
-  }
-  if (any) *--at = '.';
-  do *--at = static_cast<char>('0' + rest % 10);
-  while (rest /= 10);
-  put(std::string_view(at, static_cast<size_t>(text + sizeof text - at)));
+  const auto scaled = static_cast<int64_t>(number * static_cast<double>(kScale) + 0.5);
+  digits(static_cast<uint32_t>(scaled / kScale));
+  auto rest = static_cast<uint32_t>(scaled % kScale);
+  if (rest == 0) return;
+  char text[1 + kDecimals];
+  text[0] = '.';
+  for (size_t i = kDecimals; i > 0; --i, rest /= 10) text[i] = static_cast<char>('0' + rest % 10);
+  const std::string_view all(text, sizeof text);
+  put(all.substr(0, all.find_last_not_of('0') + 1));
 }
 
 void JsonLine::value(bool flag) { put(flag ? "true" : "false"); }

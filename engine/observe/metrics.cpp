@@ -21,27 +21,23 @@ bool ends_torn(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,
-                           int batch_ms)
+NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string_view run,
+                           Log& log, int batch_ms)
     : continues_(files.info(path).size > 0),
       torn_(ends_torn(files, path)),
       file_(files, path, kLines, log),
-      run_(std::move(run)),
       batch_ns_(static_cast<uint64_t>(batch_ms > 0 ? batch_ms : 0) * 1'000'000u),
       last_write_(monotonic_ns()),
       line_(kLineBytes) {
   if (torn_) file_.write("\n");
   if (batch_ns_ > 0) gathered_.reserve(kGatherBytes);
+  line_.open();
+  line_.field("schema", int64_t{kSchema});
+  line_.field("run", run);
+  begin_ = line_.mark();
 }
 
 NdjsonWriter::~NdjsonWriter() { flush(); }
-
-void NdjsonWriter::begin() {
-  line_.clear();
-  line_.open();
-  line_.field("schema", int64_t{kSchema});
-  line_.field("run", std::string_view(run_));
-}
 
 void NdjsonWriter::finish() {
   line_.close();
@@ -71,27 +67,27 @@ void write_rates(JsonLine& line, const StepRecord& r) {
     line.field("tokens", r.tokens);
     line.measured("tokens_per_s", r.tokens_per_s);
   }
-  if (r.tflops > 0) line.field("tflops", r.tflops);
-  if (r.mfu > 0) line.field("mfu", r.mfu);
+  if (r.tflops > 0) line.measured("tflops", r.tflops);
+  if (r.mfu > 0) line.measured("mfu", r.mfu);
   if (r.tflops_full <= r.tflops) return;
-  line.field("tflops_full", r.tflops_full);
-  if (r.mfu_full > 0) line.field("mfu_full", r.mfu_full);
+  line.measured("tflops_full", r.tflops_full);
+  if (r.mfu_full > 0) line.measured("mfu_full", r.mfu_full);
 }
 
 }  // namespace
 
 void NdjsonWriter::step(const StepRecord& r) {
-  begin();
+  line_.return_to(begin_);
   line_.field("step", r.step);
   line_.field("samples", r.samples);
   line_.measured("time", r.time);
   line_.measured("elapsed_s", r.elapsed_s);
-  line_.field("loss", r.loss);
-  line_.field("lr", r.lr);
+  line_.field("loss", loss_.of(r.loss));
+  line_.field("lr", rate_.of(r.lr));
   line_.field("grad_norm", r.grad_norm);
   line_.measured("step_ms", r.step_ms);
   line_.measured("samples_per_s", r.samples_per_s);
-  line_.field("mean_loss", r.mean_loss);
+  line_.field("mean_loss", loss_.of(r.mean_loss));  // of a line for each step the loss itself
   write_rates(line_, r);
   if (r.grad_norm_clipped) line_.field("grad_norm_clipped", *r.grad_norm_clipped);
   if (r.loss_scale > 0) line_.field("loss_scale", r.loss_scale);
@@ -104,7 +100,7 @@ void NdjsonWriter::step(const StepRecord& r) {
 void NdjsonWriter::event(std::string_view event, int64_t step, double time,
                          std::span<const NamedValue> values, std::string_view text_name,
                          std::string_view text) {
-  begin();
+  line_.return_to(begin_);
   line_.field("event", event);
   line_.field("step", step);
   line_.field("time", time);
@@ -115,7 +111,7 @@ void NdjsonWriter::event(std::string_view event, int64_t step, double time,
 }
 
 void NdjsonWriter::resume(int64_t from_step, double time) {
-  begin();
+  line_.return_to(begin_);
   line_.field("event", "resume");
   line_.field("from_step", from_step);
   line_.field("time", time);

@@ -57,7 +57,7 @@ class NdjsonWriter {
   // 0: one write per line.
   // If an earlier process left an incomplete last line, a newline is written first. log: is told of
   // errors of writing, which are not thrown (appended_file.hpp). Errors: PLAIT_ERR_IO.
-  NdjsonWriter(FileSystem& files, const std::string& path, std::string run, Log& log,
+  NdjsonWriter(FileSystem& files, const std::string& path, std::string_view run, Log& log,
                int batch_ms = 0);
   ~NdjsonWriter();  // writes collected lines
 
@@ -74,14 +74,14 @@ class NdjsonWriter {
   bool continues() const { return continues_; }  // the file had lines before
 
  private:
-  void begin();
   void finish();
   bool continues_, torn_;
   AppendedFile file_;
-  std::string run_;
   uint64_t batch_ns_;
   uint64_t last_write_ = 0;
   JsonLine line_;
+  JsonLine::Mark begin_;    // behind what all lines begin with
+  NumberText loss_, rate_;  // of the line before
   std::string gathered_;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 
 using plait::observe::JsonLine;
+using plait::observe::NumberText;
 
 namespace {
 
@@ -54,6 +55,46 @@ TEST_CASE("JsonLine writes the shortest number that reads back the same") {
     const auto v = std::bit_cast<double>(random());
     if (!std::isfinite(v)) continue;
     CHECK(nlohmann::json::parse(line_of(v)).get<double>() == v);
+  }
+}
+
+TEST_CASE("the text of a number is kept for the same number only") {
+  NumberText text;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double v : {0.0, 0.5, 0.5, -0.0, 0.0, kNan, kNan, 0.1, std::nextafter(0.1, 1.0)}) {
+    CAPTURE(v);
+    CHECK(text.of(v).text() == line_of(v));
+    CHECK(line_of(text) == line_of(v));
+  }
+}
+
+TEST_CASE("lines of JsonLine can share their beginning") {
+  JsonLine line(20);
+  line.open();
+  line.field("a", true);
+  const JsonLine::Mark mark = line.mark();
+  for (const char* text : {"x", "far too long for it", "y"}) {
+    line.return_to(mark);
+    line.field("b", text);
+    CHECK(line.full() == (std::string(text).size() > 1));
+    if (!line.full()) CHECK(line.text() == std::string("{\"a\":true,\"b\":\"") + text + '"');
+  }
+  JsonLine empty(8);
+  empty.open();
+  const JsonLine::Mark first = empty.mark();
+  empty.field("a", true);
+  empty.return_to(first);
+  empty.key("b");
+  CHECK(empty.text() == "{\"b\":");
+}
+
+TEST_CASE("a name of JsonLine fits or the line overflows") {
+  for (const size_t capacity : {10u, 9u}) {
+    JsonLine line(capacity);
+    line.key("a");
+    line.key("bc");
+    CHECK(line.full() == (capacity < 10));
+    CHECK(line.text() == (capacity < 10 ? "" : "\"a\":,\"bc\":"));
   }
 }
 
