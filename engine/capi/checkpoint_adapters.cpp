@@ -37,7 +37,8 @@ void write_adapter(JsonWriter& w, const session::StoredAdapter& adapter) {
 std::string adapters_json(FileSystem& files, const char* place) {
   JsonWriter w;
   w.object().field("schema", 1).key("checkpoints").array();
-  for (const Surveyed& one : survey(files, place).checkpoints) {
+  const Survey found = survey(files, place);
+  for (const Surveyed& one : found.checkpoints) {
     if (one.condition != Condition::kComplete) continue;
     const Manifest manifest = read_manifest(files, one.path);
     w.object().field("path", one.path).field("step", manifest.state.step).key("bases").array();
@@ -52,6 +53,10 @@ std::string adapters_json(FileSystem& files, const char* place) {
       write_adapter(w, adapter);
     w.end_array().end_object();
   }
+  w.end_array().key("left_out").array();
+  for (const Surveyed& one : found.checkpoints)
+    if (one.condition == Condition::kDamaged || one.condition == Condition::kNewerFormat)
+      w.object().field("path", one.path).field("fault", one.fault).end_object();
   return w.end_array().end_object().text();
 }
 

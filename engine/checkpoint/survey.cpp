@@ -125,7 +125,7 @@ void add_folder(FileSystem& files, const std::string& folder, const std::string&
     c.best = commit.name == best;
     c.stale = commit.stale;
     if (commit.refused.empty()) continue;
-    c.unreadable = true;
+    c.unreadable = c.order_unknown = true;
     mark(c, Condition::kDamaged, commit.refused);
   }
   if (!only.empty()) return;
@@ -231,9 +231,10 @@ std::string choose_checkpoint(FileSystem& files, const std::string& place) {
   }
   std::string faults;
   if (found.kind != PlaceKind::kRuns) {
-    for (const Surveyed& c : found.checkpoints)  // any of them may be the newest complete one
-      if (c.unreadable) fail_refused(c.path, c.fault);
+    for (const Surveyed& c : found.checkpoints)
+      if (c.order_unknown) fail_refused(c.path, c.fault);
     for (const Surveyed& c : found.checkpoints) {
+      if (c.unreadable) fail_refused(c.path, c.fault);
       if (c.condition == Condition::kComplete || c.condition == Condition::kNewerFormat)
         return c.path;  // opening it tells of a newer format
       if (c.condition != Condition::kDamaged) continue;

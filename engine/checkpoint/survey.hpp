@@ -28,6 +28,7 @@ struct Surveyed {
   Condition condition = Condition::kComplete;
   std::string fault;
   bool unreadable = false;            // the system refused to read it: it may be intact
+  bool order_unknown = false;         // likewise its manifest: it may be the newest
   bool read = false;                  // the manifest; else of what follows only sizes and the step
   bool latest = false, best = false;  // the files `latest` and `best` name it
   bool stale = false;                 // a later lineage continued from before its step
@@ -56,7 +57,7 @@ Survey survey(FileSystem& files, const std::string& place);
 // one of a folder of checkpoints or a run directory. It is not opened.
 // Errors: as survey(); PLAIT_ERR_NOT_FOUND where there is none, also for a save that was not
 // finished; PLAIT_ERR_DATA where all are damaged; PLAIT_ERR_IO where the system refuses to read
-// one, which may be the newest: an older one is never chosen instead.
+// the newest, or one that may be it: an older one is never chosen instead.
 std::string choose_checkpoint(FileSystem& files, const std::string& place);
 
 // For a message: the path of the newest intact checkpoint beside this one that has optimizer

@@ -1,5 +1,6 @@
 """plait adapters: the adapters of checkpoints, listed, added and removed."""
 
+import shutil
 import unittest
 
 from support import TINY, RankCase
@@ -69,6 +70,19 @@ class AdapterCheckpoints(RankCase):
         self.expect(0, "eval", "both")
         self.fails(2, ("run", "both", "--run-dir", "both", "--resume", "must", "run.steps=8"),
                    "lacks optimizer states")
+
+    def test_what_cannot_be_read_is_named(self):
+        step = self.folder / "poems/ckpt/step-0000000006"
+        copy = self.folder / "poems/ckpt/step-0000000003"
+        shutil.copytree(step, copy)
+        (copy / "MANIFEST.json").write_text("{}")
+        listed = self.expect(0, "adapters", "ls", "poems", "--json").records[-1]
+        self.assertEqual([c["path"] for c in listed["checkpoints"]], ["poems/ckpt/step-0000000006"])
+        self.assertEqual([c["path"] for c in listed["left_out"]], ["poems/ckpt/step-0000000003"])
+        said = self.expect(0, "adapters", "ls", "poems", "-q")
+        self.assertIn("poems changes model.linear1.weight", said.out)
+        self.assertIn("[adapters] 'poems/ckpt/step-0000000003' is left out: ", said.err)
+        self.assertIn("the manifest is truncated", said.err)
 
     def test_mistakes(self):
         add = ("adapters", "add", "poems")

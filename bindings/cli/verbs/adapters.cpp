@@ -64,10 +64,13 @@ int list_adapters(Context& context, const std::string& place) {
   const Json listed = Json::parse(checkpoint_adapters(engine, place));
   context.terminal.record(listed);
   if (!context.terminal.human()) return kOk;
-  if (listed.at("checkpoints").empty())
+  if (listed.at("checkpoints").empty() && listed.at("left_out").empty())
     context.terminal.line("there are no checkpoints in " + place);
   for (const Json& checkpoint : listed.at("checkpoints"))
     show_adapters(context.terminal, checkpoint);
+  for (const Json& one : listed.at("left_out"))
+    context.terminal.notice("[adapters] '" + plain(one.at("path").get<std::string>()) +
+                            "' is left out: " + plain(one.at("fault").get<std::string>()));
   return kOk;
 }
 

@@ -205,10 +205,14 @@ TEST_CASE("what is damaged, newer or not committed is listed with its reason") {
 
 namespace {
 
-// Refuses to open the manifests of some checkpoints.
+// Refuses to open the manifests of some checkpoints, and to list the files of one.
 class Refusing : public MemoryFiles {
  public:
-  std::string refused;
+  std::string refused, unlisted;
+  std::vector<std::string> list(const std::string& folder) override {
+    if (folder == unlisted) plait::fail_io("[files] list " + folder, EACCES);
+    return MemoryFiles::list(folder);
+  }
   std::unique_ptr<plait::InputFile> open_input(const std::string& path,
                                                uint64_t max_bytes) override {
     check(path);
@@ -227,6 +231,19 @@ class Refusing : public MemoryFiles {
 };
 
 }  // namespace
+
+TEST_CASE("of the newest checkpoint all must be readable, of the others the manifest") {
+  Refusing files;
+  files.refused = "none";
+  Lines lines;
+  save(files, lines, "ckpt", 1);
+  save(files, lines, "ckpt", 2);
+  files.unlisted = "ckpt/step-0000000001";
+  CHECK(choose_checkpoint(files, "ckpt") == "ckpt/step-0000000002");
+  files.unlisted = "ckpt/step-0000000002";
+  CHECK(error_of([&] { choose_checkpoint(files, "ckpt"); }, PLAIT_ERR_IO)
+            .find("'ckpt/step-0000000002' could not be read") != std::string::npos);
+}
 
 TEST_CASE("a checkpoint that may not be read is not called damaged") {
   Refusing files;
