@@ -124,6 +124,10 @@ plait_text* write_again(EngineState& engine, const char* checkpoint, const char*
       engine.files, from, out, {}, {},
       [&](const Rewritten& done) { text.reset(new_text(rewritten_json(from, done))); }, &content);
   warn_of_numbers(engine.log, then, of.experiment);
+  if (content.state.states_left_out && !from.state().states_left_out)
+    engine.log.warn(
+        "[checkpoint] the new checkpoint has no optimizer states, as that of the added adapter has "
+        "none: a run cannot continue from it; train on from its weights with model.load");
   return text.release();
 }
 

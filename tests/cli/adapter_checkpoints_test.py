@@ -63,7 +63,10 @@ class AdapterCheckpoints(RankCase):
 
     def test_of_one_without_optimizer_states(self):
         self.expect(0, "checkpoint", "convert", "code", "bare", "--no-optimizer")
-        self.expect(0, "adapters", "add", "poems", "code", "--from", "bare", "--to", "both")
+        added = self.expect(0, "adapters", "add", "poems", "code", "--from", "bare", "--to", "both")
+        self.assertIn("has no optimizer states, as that of the added adapter has none", added.err)
+        added = self.expect(0, "adapters", "add", "poems", "code", "--from", "code", "--to", "whole")
+        self.assertNotIn("optimizer states", added.err)
         one = self.expect(0, "checkpoint", "ls", "both", "--json").records[-1]["checkpoints"][0]
         self.assertEqual((one["states"], one["states_left_out"]), (0, True))
         self.expect(0, "checkpoint", "verify", "both")
