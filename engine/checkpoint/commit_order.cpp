@@ -42,26 +42,24 @@ int64_t number_of(std::string_view lines, std::string_view key) {
 
 // Searches the text for the few values instead of parsing it: every save calls this, so it should
 // not parse all tensors or allocate a parser.
-void read_head(std::string_view body, Commit& commit) {
+void read_head(std::string_view head, Commit& commit) {
   constexpr std::string_view kBegin = "\n  \"lineage\": {";
-  commit.states_left_out = says_states_left_out(body);
-  const size_t at = body.find(kBegin);
+  commit.states_left_out = says_states_left_out(head);
+  const size_t at = head.find(kBegin);
   if (at == std::string_view::npos) return;
-  body.remove_prefix(at + kBegin.size());
-  body = body.substr(0, body.find('}'));
-  commit.number = number_of(body, "commit");
-  commit.lineage = value_of(body, "id");
-  commit.from = number_of(body, "from");
+  head.remove_prefix(at + kBegin.size());
+  head = head.substr(0, head.find('}'));
+  commit.number = number_of(head, "commit");
+  commit.lineage = value_of(head, "id");
+  commit.from = number_of(head, "from");
 }
 
 Commit read_commit(FileSystem& files, const std::string& folder, const CheckpointName& name) {
   Commit commit;
   static_cast<CheckpointName&>(commit) = name;
   const std::string checkpoint = join_path(folder, name.name);
-  const std::string path = join_path(checkpoint, kManifestName);
   try {
-    const std::string text = files.read_all(path, kMaxManifestBytes);
-    read_head(head_of_manifest(unseal_manifest(text, path)), commit);
+    read_head(read_manifest_head(files, checkpoint), commit);
     commit.readable = true;
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // the commit may well be readable

@@ -140,8 +140,11 @@ std::string_view unseal_manifest(std::string_view text, const std::string& where
   return body;
 }
 
-std::string_view head_of_manifest(std::string_view body) {
-  return body.substr(0, body.find("\n  \"files\": ["));
+std::string read_manifest_head(FileSystem& files, const std::string& folder) {
+  const std::string path = join_path(folder, kManifestName);
+  const std::string text = files.read_all(path, kMaxManifestBytes);
+  const std::string_view body = unseal_manifest(text, path);
+  return std::string(body.substr(0, body.find("\n  \"files\": [")));
 }
 
 bool says_states_left_out(std::string_view head) {
@@ -149,10 +152,8 @@ bool says_states_left_out(std::string_view head) {
 }
 
 bool states_left_out(FileSystem& files, const std::string& folder) {
-  const std::string path = join_path(folder, kManifestName);
   try {
-    const std::string text = files.read_all(path, kMaxManifestBytes);
-    return says_states_left_out(head_of_manifest(unseal_manifest(text, path)));
+    return says_states_left_out(read_manifest_head(files, folder));
   } catch (const Error&) {
     return false;
   }

@@ -122,10 +122,10 @@ Manifest parse_shard(std::string_view text, const std::string& where);
 // read.
 bool states_left_out(FileSystem& files, const std::string& folder);
 
-// What stands before the lists of files and tensors, which may be long: a manifest with a valid
-// checksum has exactly the layout of manifest_text(), so a few values can be found in it without a
-// parser.
-std::string_view head_of_manifest(std::string_view body);
+// What stands in the manifest of a folder before the lists of files and tensors, which may be long.
+// A manifest with a valid checksum has exactly the layout of manifest_text(), so a few values can
+// be found in its head without a parser. Errors: of reading it; PLAIT_ERR_DATA for damage.
+std::string read_manifest_head(FileSystem& files, const std::string& folder);
 // Of such a head.
 bool says_states_left_out(std::string_view head);
 

@@ -55,16 +55,10 @@ void add_manifest(FileSystem& files, Surveyed& c) {
     c.tensor_bytes += tensor_bytes(t);
   }
   std::string fault = fault_of_files(files, c, manifest);
-  if (fault.empty()) return;
-  if (!manifest.state.states_left_out && states_left_out(files, c.path)) {
-    c.bytes = c.files = c.parameters = c.states = c.tensor_bytes = 0;
-    add_sizes(files, c);
-    return add_manifest(files, c);
-  }
-  mark(c, Condition::kDamaged, std::move(fault));
+  if (!fault.empty()) mark(c, Condition::kDamaged, std::move(fault));
 }
 
-Surveyed look_at(FileSystem& files, const std::string& folder, const std::string& name) {
+Surveyed look_once(FileSystem& files, const std::string& folder, const std::string& name) {
   Surveyed c;
   c.folder = folder;
   c.name = name;
@@ -80,6 +74,13 @@ Surveyed look_at(FileSystem& files, const std::string& folder, const std::string
          without_part(e.text()));
   }
   return c;
+}
+
+Surveyed look_at(FileSystem& files, const std::string& folder, const std::string& name) {
+  Surveyed c = look_once(files, folder, name);
+  const bool lacks = c.read && c.condition == Condition::kDamaged && !c.state.states_left_out;
+  if (!lacks || !states_left_out(files, c.path)) return c;
+  return look_once(files, folder, name);  // its run has taken the states meanwhile
 }
 
 // The name in the file `latest` or `best` of a folder; "" without one.
