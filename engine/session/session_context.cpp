@@ -90,8 +90,9 @@ void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
     // The others first: the disk may hang.
     ranks.tell_others(where, e);
     // Before the reason is known, for what started this process may end it now.
-    // Rank 0 has status.json; in run(), its log has the same.
-    const bool tells = !ranks.is_leader();
+    // Before the reason is known, for what started this process may end it now. In run() rank 0
+    // writes it with the run's status.
+    const bool tells = !ranks.is_leader() || !running;
     if (tells) rank_log.error(where + "\n" + e.full_text());
     try {
       ranks.throw_with_reason(where, e);

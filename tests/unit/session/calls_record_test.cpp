@@ -97,6 +97,32 @@ TEST_CASE("the others are told before a record is written: the disk may hang") {
   CHECK(record_in(folder.path()).at("error") == "[test] mine");
 }
 
+TEST_CASE("logs of all ranks have the reason, that of rank 0 in run() from the run") {
+  for (const bool running : {false, true}) {
+    CAPTURE(running);
+    const Folder folder;
+    HookedFiles files;
+    on_two_ranks(folder.path(), files, [&](int rank, session::SessionContext& c) {
+      c.rank_log.open(files, folder.path());
+      c.running = running;
+      error_of(
+          [&] {
+            c.on_all_ranks("x", [&] {
+              if (rank == 1) fail_data("[test] mine");
+              c.ranks.all_gather("here");
+            });
+          },
+          rank == 1 ? PLAIT_ERR_DATA : PLAIT_ERR_PEER);
+    });
+    const auto log_of = [&](int rank) {
+      return FileSystem::posix().read_all(folder / ("log/rank-" + std::to_string(rank) + ".log"),
+                                          1 << 16);
+    };
+    CHECK((log_of(0).find("[test] mine") == std::string::npos) == running);
+    CHECK(log_of(1).find("[session] x failed in step 1\n  [test] mine") != std::string::npos);
+  }
+}
+
 TEST_CASE("records of an earlier process go, also those that it had not finished") {
   const Folder folder;
   std::filesystem::create_directory(folder / "log");
