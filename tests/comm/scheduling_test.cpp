@@ -2,9 +2,8 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 
-#include <filesystem>
-
 #include "tests/comm/ranks.hpp"
+#include "tests/support/own_threads.hpp"
 
 namespace {
 
@@ -13,8 +12,8 @@ using namespace comm_test;
 // Threads of this process that preempt no others when they wake up.
 int64_t batch_threads() {
   int64_t n = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
-    n += sched_getscheduler(std::stoi(entry.path().filename().string())) == SCHED_BATCH;
+  for (const int thread : plait::test::own_threads())
+    n += sched_getscheduler(thread) == SCHED_BATCH;
   return n;
 }
 

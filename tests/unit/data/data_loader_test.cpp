@@ -3,11 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <new>
 #include <set>
 #include <thread>
@@ -15,6 +12,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/data/sample_order.hpp"
+#include "tests/support/own_threads.hpp"
 
 namespace {
 
@@ -399,21 +397,14 @@ TEST_CASE("no memory in read(), on the thread that reads ahead too, is an error 
 }
 
 TEST_CASE("a loader may go at any moment, and leaves no thread") {
-  const auto threads = [] {
-    const std::filesystem::directory_iterator tasks("/proc/self/task");
-    return std::distance(begin(tasks), end(tasks));
-  };
-  const auto before = threads();
+  const size_t before = plait::test::own_threads().size();
   for (int i = 0; i < 50; ++i) {
     const FakeData data(1000);
     {
       DataLoader loader(source_of(data), {.batch = 16, .prefetch = 4, .endless = true});
       for (int j = 0; j < i % 5; ++j) CHECK(loader.next()->index == j);
     }
-    // A thread that was joined is in the list for a moment.
-    for (int wait = 0; wait < 1000 && threads() > before; ++wait)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    CHECK(threads() == before);
+    CHECK(plait::test::own_threads().size() == before);
     CHECK(data.reads <= i % 5 + 4);
   }
 }

@@ -1,13 +1,15 @@
 // Engines are created and destroyed in a process that continues: they leave nothing behind and do
 // not change the host's state. Two engines work at the same time.
-#include <dirent.h>
 #include <signal.h>
 
 #include <cfenv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "tests/support/descriptors.hpp"
+#include "tests/support/own_threads.hpp"
 #include "tests/unit/host/host.hpp"
 
 using host::Run;
@@ -15,12 +17,13 @@ using host::small;
 
 namespace {
 
-int64_t entries(const char* folder) {
-  DIR* dir = opendir(folder);
-  REQUIRE(dir != nullptr);
-  int64_t n = 0;
-  while (readdir(dir)) ++n;
-  closedir(dir);
+// Names of ours. Other programs come and go there, and the emulated NCCL of tests beside this one.
+size_t shared_memory() {
+  size_t n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename().string();
+    n += name.starts_with("plait") && !name.starts_with("plait-nccl-");
+  }
   return n;
 }
 
@@ -33,8 +36,9 @@ int64_t resident_kib() {
 
 // The parts of a process that an engine could leave behind or change.
 struct Footprint {
-  int64_t files = entries("/proc/self/fd"), threads = entries("/proc/self/task"),
-          shared = entries("/dev/shm"), resident = resident_kib();
+  size_t files = plait::test::open_descriptors().size(),
+         threads = plait::test::own_threads().size(), shared = shared_memory();
+  int64_t resident = resident_kib();
 };
 
 struct HostState {

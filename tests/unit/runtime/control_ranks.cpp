@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "engine/base/error.hpp"
+#include "tests/support/own_threads.hpp"
 
 namespace plait::runtime::testing {
 namespace {
@@ -32,10 +33,17 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-size_t count_entries(const char* folder) {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++n;
-  return n;
+// With SO_REUSEADDR another socket with it may be bound there, too, while none listens.
+int bind_on_loopback(int& port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw std::runtime_error("no socket");
+  port = ntohs(address.sin_port);
+  return fd;
 }
 
 }  // namespace
@@ -88,21 +96,13 @@ Setup in_file(const Folder& folder, int size, const Timeouts& timeouts) {
 }
 
 int listen_on_loopback(int& port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      listen(fd, 128) != 0 || getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw std::runtime_error("no listening socket");
-  port = ntohs(address.sin_port);
+  const int fd = bind_on_loopback(port);
+  if (listen(fd, 128) != 0) throw std::runtime_error("no listening socket");
   return fd;
 }
 
-int free_port() {
-  int port = 0;
-  close(listen_on_loopback(port));
-  return port;
-}
+FreePort::FreePort() : fd_(bind_on_loopback(number_)) {}
+FreePort::~FreePort() { close(fd_); }
 
 int connect_to_port(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -218,7 +218,12 @@ std::string wait_for_end(Control& control, double seconds) {
   return reason;
 }
 
-size_t count_descriptors() { return count_entries("/proc/self/fd"); }
-size_t count_threads() { return count_entries("/proc/self/task"); }
+size_t count_descriptors() {
+  size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++n;
+  return n;
+}
+size_t count_threads() { return plait::test::own_threads().size(); }
 
 }  // namespace plait::runtime::testing

@@ -61,8 +61,19 @@ Setup in_file(const Folder& folder, int size, const Timeouts& timeouts = {});
 
 // A socket that listens on loopback; sets `port`. The caller closes it.
 int listen_on_loopback(int& port);
-// A port on which no process listens (for a while).
-int free_port();
+// A port on which no process listens while this object lives, unless it asks for that very port:
+// nobody else is given it.
+class FreePort {
+ public:
+  FreePort();
+  ~FreePort();
+  FreePort(const FreePort&) = delete;
+  FreePort& operator=(const FreePort&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_ = 0, fd_;
+};
 // A plain connection to a port of loopback; -1 if refused.
 int connect_to_port(int port);
 // Whether the other end closes within `seconds`.

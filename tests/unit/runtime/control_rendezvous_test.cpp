@@ -152,8 +152,8 @@ TEST_CASE("a rank that does not find rank 0 names the address") {
   CHECK(has(text, "rank 1 of 2 did not reach rank 0 at " + setup.rendezvous + " within 0.4 s"));
   CHECK(has(text, "there is no file " + folder.path("rendezvous")));
 
-  const int port = free_port();
-  setup.rendezvous = "127.0.0.1:" + std::to_string(port);
+  const FreePort port;
+  setup.rendezvous = "127.0.0.1:" + std::to_string(port.number());
   setup.secret = "sixteen bytes or more";
   text = failure_of(setup.of(1), PLAIT_ERR_PEER);
   CHECK(has(text, "tried " + setup.rendezvous + " (Connection refused)"));
@@ -288,7 +288,8 @@ TEST_CASE("the file is there for its user alone, and gone when all have met") {
 TEST_CASE("leftovers of an earlier run do not disturb: no process listens there") {
   const Folder folder;
   Lines lines;
-  write(folder.path("rendezvous"), stale(free_port()), 0600);
+  const FreePort port;
+  write(folder.path("rendezvous"), stale(port.number()), 0600);
   meet_in(folder, lines);
 }
 

@@ -105,7 +105,8 @@ TEST_CASE("ranks meet at a socket that listens already") {
 TEST_CASE("ranks join at an address where rank 0 listens by itself, in any order") {
   Setup setup;
   setup.size = 3;
-  setup.rendezvous = "localhost:" + std::to_string(free_port());
+  const FreePort port;
+  setup.rendezvous = "localhost:" + std::to_string(port.number());
   setup.secret = "sixteen bytes or more";
   Lines lines;
   const auto failures = on_threads(ranks(3), [&](int rank) {
