@@ -127,12 +127,12 @@ std::string script_text(const BatchScript& s) {
       "that is the end.\n",
       static_cast<long long>(s.save_before));
   text +=
-      "signals=0 again=\n"
+      "signals=0 again= ended=\n"
       "trap '[ \"$again\" ] || kill -USR1 \"$ranks\"; again=yes signals=$((signals + 1))' USR1\n"
-      "trap 'again= signals=$((signals + 1))' TERM\n\n";
+      "trap 'ended=yes signals=$((signals + 1))' TERM\n\n";
   text += srun_lines(s) + std::string(kWait);
   return text +
-         "if [ \"$again\" ] && [ \"$code\" -eq 4 ]; then  # 4: saved, and not at its end\n"
+         "if [ \"$again\" ] && [ ! \"$ended\" ] && [ \"$code\" -eq 4 ]; then  # 4: saved\n"
          "  echo \"the time is up: job $SLURM_JOB_ID is queued again\"\n"
          "  scontrol requeue \"$SLURM_JOB_ID\" || echo \"it is not; to go on: sbatch \"" +
          script +
