@@ -11,16 +11,26 @@ import unittest
 
 PROBE = os.environ["PLAIT_LAUNCH_PROBE"]
 TIME = 60  # seconds for anything; the machine may be busy
-WORKS = 'trap "exit 4" INT TERM; echo ready; while :; do sleep 0.05; done'  # saves and ends when asked to
+WORKS = 'trap "exit 4" INT TERM; echo ready; touch ready$WORKER; while :; do sleep 0.05; done'  # saves and ends when asked to
 CONNECTED = """echo '{"connected":true}' >&$REPORTS; """  # from now on ranks notice by themselves that one is lost
-DEAF = 'trap "" INT TERM; echo ready; while :; do sleep 0.05; done'
+DEAF = 'trap "" INT TERM; echo ready; touch ready$WORKER; while :; do sleep 0.05; done'
+
+
+def behind(*files):
+    """A worker waits for these files, which others make."""
+    return "".join(f"while [ ! -e {name} ]; do sleep 0.05; done; " for name in files)
+
+
+def behind_end_of(name):
+    """A worker waits until the one whose number is in this file has ended and the launcher has seen it."""
+    return f"while [ ! -s {name} ] || kill -0 $(cat {name}) 2>/dev/null; do sleep 0.05; done; "
 
 
 def alive(pid):
     """A process that is there, and no zombie."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or read
         return False
 
 
@@ -102,14 +112,14 @@ class Output(Launch):
 
 class Failures(Launch):
     def test_the_first_one_counts_and_the_others_are_ended(self):
-        result, _, _ = self.all(WORKS, "exit 7", DEAF, linger=0.3, kill_delay=0.3)
+        result, _, _ = self.all(WORKS, behind("ready0", "ready2") + "exit 7", DEAF, linger=0.3, kill_delay=3)
         self.assertEqual(result["codes"], [4, 7, 137])
         self.assertEqual((result["code"], result["rank"]), (7, 1))
         self.assertEqual(result["text"], "[launch] rank 1 failed first: it exited with code 7; the other ranks failed as a consequence")
 
     def test_others_may_end_by_themselves(self):
-        wait = "while [ ! -e gone ]; do sleep 0.05; done; sleep 0.2; "
-        result, _, _ = self.all(wait + "exit 1", CONNECTED + "touch gone; kill -9 $$", wait + "exit 3")
+        wait = behind_end_of("gone")
+        result, _, _ = self.all(wait + "exit 1", CONNECTED + "echo $$ > gone; kill -9 $$", wait + "exit 3")
         self.assertEqual(result["codes"], [1, 137, 3])
         self.assertEqual((result["code"], result["rank"]), (137, 1))
         self.assertIn("rank 1 failed first: it was killed by signal 9 (Killed)", result["text"])
@@ -119,7 +129,8 @@ class Failures(Launch):
         def report(rank, code, text):
             line = json.dumps({"rank": rank, "code": code, "seconds": 100 + rank, "text": text})
             return f"printf '%s\\n' '{line}' >&$REPORTS; "
-        result, _, _ = self.all(CONNECTED + report(0, 13, "rank 2 aborted") + "exit 1", "sleep 0.3; exit 1", report(2, 6, "[data] no file\n more") + "sleep 0.6; exit 3")
+        result, _, _ = self.all(CONNECTED + report(0, 13, "rank 2 aborted") + "touch told0; exit 1", behind("told0", "told2") + "sleep 0.3; exit 1",
+                                report(2, 6, "[data] no file\n more") + "touch told2; " + behind("told0") + "sleep 0.6; exit 3")
         self.assertEqual((result["code"], result["rank"], result["codes"]), (3, 2, [1, 1, 3]))
         self.assertEqual(result["text"], "[launch] rank 2 failed first: [data] no file")
 
@@ -133,7 +144,8 @@ class Failures(Launch):
         self.assertEqual([run.stderr.readline() for _ in range(2)], ["started\n", "untold of 0: rank 1 is lost\n"])
         (self.folder / "printed").touch()
         self.assertEqual(self.end(run)[2], [])
-        _, _, err = self.all(CONNECTED + report(0, 13, "rank 1: no file") + "exit 1", report(1, 6, "no file") + "sleep 1.5; exit 3")
+        _, _, err = self.all(behind("here") + CONNECTED + report(0, 13, "rank 1: no file") + "touch told; exit 1",
+                             "touch here; " + behind("told") + report(1, 6, "no file") + "sleep 1.5; exit 3")
         self.assertEqual(err, ["started"])
 
     def test_all_alike(self):
@@ -187,12 +199,10 @@ class Failures(Launch):
 
 
 class Signals(Launch):
-    def interrupt(self, sent, *commands, times=1, **settings):
+    def interrupt(self, sent, *commands, **settings):
         run = self.start(*commands, **settings)
         self.read(run, len(commands) - 1)
-        for _ in range(times):
-            run.send_signal(sent)
-            time.sleep(0.3)
+        run.send_signal(sent)
         return self.end(run)[0]
 
     def test_the_first_is_passed_on_once(self):
@@ -203,12 +213,18 @@ class Signals(Launch):
             self.assertEqual(sorted(path.name for path in self.folder.glob("got*")), ["got0.1", "got1.1", "got2.1"])
 
     def test_who_needs_longer_than_the_grace_is_killed(self):
-        result = self.interrupt(signal.SIGTERM, WORKS, DEAF, WORKS, DEAF, grace=0.5)
+        result = self.interrupt(signal.SIGTERM, WORKS, DEAF, WORKS, DEAF, grace=3)
         self.assertEqual((result["code"], result["codes"]), (128 + 15, [4, 137, 4, 137]))
-        self.assertEqual(result["text"], "[launch] ranks 1,3 did not save within 0.5 s and were killed; --grace SECONDS gives more time")
+        self.assertEqual(result["text"], "[launch] ranks 1,3 did not save within 3 s and were killed; --grace SECONDS gives more time")
 
     def test_the_second_ends_all_at_once(self):
-        result = self.interrupt(signal.SIGINT, DEAF, DEAF, times=2)
+        notes = 'trap "touch got$WORKER" INT; echo ready; while :; do sleep 0.05; done'
+        run = self.start(notes, notes)
+        self.read(run, 1)
+        run.send_signal(signal.SIGINT)
+        self.until(lambda: all((self.folder / name).exists() for name in ("got0", "got1")))
+        run.send_signal(signal.SIGINT)
+        result = self.end(run)[0]
         self.assertEqual((result["code"], result["codes"]), (130, [137, 137]))
         self.assertIn("ranks 0-1 ended at once, without saving: a second signal arrived", result["text"])
 
@@ -250,7 +266,8 @@ class NobodyIsLeft(Launch):
                     pass
 
     def test_after_the_end(self):
-        run = self.start(self.FAMILY + "exit 0", self.FAMILY + "exit 5", self.FAMILY + DEAF, linger=0.2, kill_delay=0.2)
+        last = behind("ready2") + behind_end_of("own0") + "exit 5"
+        run = self.start(self.FAMILY + "exit 0", self.FAMILY + last, self.FAMILY + DEAF, linger=0.2, kill_delay=0.2)
         pids = self.pids(self.NAMES)
         self.assertEqual(self.end(run)[0]["codes"], [0, 5, 137])
         self.until(lambda: not any(map(alive, pids)))

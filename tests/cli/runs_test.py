@@ -41,8 +41,9 @@ class Interrupted(Case):
     STEPS = "run.steps=6000"
 
     def interrupt(self, sent):
-        """Starts a long run, sends the signal after its first steps; returns exit code, events and stderr."""
-        run = subprocess.Popen([PLAIT, "run", "t.toml", self.STEPS, "run.log_every=50", "--run-dir", "cut", "--json"], cwd=self.folder,
+        """Starts a long run, sends the signal after its first steps; returns exit code, events and stderr.
+        It cannot end before: it writes more lines than its pipe holds."""
+        run = subprocess.Popen([PLAIT, "run", "t.toml", self.STEPS, "run.log_every=1", "--run-dir", "cut", "--json"], cwd=self.folder,
                                env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         events = []
         for line in run.stdout:
