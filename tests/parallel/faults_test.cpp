@@ -250,7 +250,7 @@ TEST_SUITE("faults") {
   TEST_CASE("a job's time-out for one collective overrides that of [topology]") {
     const Folder folder;
     JobSpec job_spec{model(folder), {"topology.data=2"}, {}, {}};
-    job_spec.job = [](uint32_t, plait::JobSettings& job) { job.timeout = 1; };
+    job_spec.job = [](uint32_t, plait::JobSettings& job) { job.timeout = 4; };
     std::promise<void> over;
     const auto outcomes = run(job_spec, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
       if (rank == 1) {

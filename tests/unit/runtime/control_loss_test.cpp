@@ -231,12 +231,16 @@ TEST_CASE("a rank that dies while others are still joining ends the rendezvous")
   const Folder folder;
   Setup setup = in_short_times(folder, 3);
   Child child([&] {
-    // Dies once it has arrived: rank 2 never arrives, so the constructor does not return.
-    std::thread([] {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-      kill(getpid(), SIGKILL);
-    }).detach();
-    Log log;
+    // Dies once it has arrived: a second after it has reached rank 0. Rank 2 never arrives, so the
+    // constructor does not return.
+    const auto die = [](uint32_t, std::string_view line) {
+      if (line.find(" has reached rank 0 ") == line.npos) return;
+      std::thread([] {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        kill(getpid(), SIGKILL);
+      }).detach();
+    };
+    Log log(die, PLAIT_LOG_DEBUG);
     const Control control(setup.of(1), log);
   });
   Lines lines;
