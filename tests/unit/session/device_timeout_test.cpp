@@ -73,6 +73,8 @@ std::vector<float> values_of(const plan::Parameter& p) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("device_timeout");
+
 TEST_CASE(
     "each call that waits for a device that hangs ends with its name and that of the launch") {
   using Call = std::function<void(Rank&, const std::string& folder)>;
@@ -219,3 +221,5 @@ TEST_CASE("a rank whose device hangs ends the others, and both sessions close") 
           std::string::npos,
       errors[0].full_text());
 }
+
+TEST_SUITE_END();
