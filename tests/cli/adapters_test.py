@@ -105,7 +105,7 @@ class Adapters(RankCase):
                        "checkpoint.best=loss.poem"),
                    "there is no metric 'loss.poem' (did you mean 'loss.poems'?)")
         self.fails(2, ("check", *words, "model.adapter_field=parts"),
-                   "[data.train] has no field 'parts'; it has: x, label, adapter")
+                   "model.adapter_field: [data.train] has no field 'parts'; it has: x, label, adapter")
 
     def by_sample(self, *words):
         parts = ", ".join('{type = "synthetic", samples = 100, shape = [8], classes = 3, '

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <span>
+#include <thread>
 
 #include "tests/comm/ranks.hpp"
 #include "tests/support/descriptors.hpp"
@@ -216,6 +218,31 @@ TEST_SUITE("behaviour") {
       for (int i = 0; i < 3000; ++i) step.run();
       early.finish();
       require(out == Floats(3, 2) && step_out == Floats(5, 4), "wrong sum");
+    });
+  }
+
+  TEST_CASE("a rank that is a thousand calls ahead is refused more, or goes on") {
+    std::atomic<size_t> told{0};  // how many calls rank 0 has started, and one; 0: not known yet
+    on_all(3, [&](Comm& comm) {
+      constexpr size_t kMany = 1100;
+      Floats in(3, 1);
+      std::vector<Floats> out(kMany, Floats(3));
+      std::vector<std::unique_ptr<Call>> calls;
+      for (Floats& one : out) calls.push_back(std::make_unique<Call>(comm, sum_of(in, one)));
+      size_t n = 0;
+      if (comm.rank() == 0) {
+        const std::string refusal = text_of([&] {
+          for (; n < kMany; ++n) calls[n]->start();
+        });
+        told = n + 1;
+        require(n == kMany || contains(refusal, "finish some before you start more"), refusal);
+      } else {
+        while (told == 0) std::this_thread::yield();
+        for (n = 0; n + 1 < told; ++n) calls[n]->start();
+      }
+      for (size_t i = 0; i < n; ++i) calls[i]->finish();
+      for (size_t i = 0; i < n; ++i) require(out[i] == Floats(3, 3), "wrong sum");
+      if (comm.rank() == 0) told = 0;
     });
   }
 

@@ -68,9 +68,9 @@ class ByPattern : public Splitter {
         case Matched::kWithPrevious:
           return match && !matched_;
         case Matched::kWithNext:
-          return !match && matched_;
+          break;
       }
-      return false;
+      return !match && matched_;
     }
     void hand_on() {
       if (begin_ < end_ && !removed_)

@@ -266,6 +266,8 @@ TEST_CASE("products of groups") {
     // Where rows and tiles of two groups begin, and of what is in no group.
     CHECK(chosen(of(4, 8, 8), name).workspace == 2 * (2 + 3) * sizeof(int32_t));
   }
+  takes(of(kTwo30 - 1, 8, 8), "plain", "a thread for each element, in double");
+  refuses(of(kTwo30, 8, 8), "plain", "takes less than 2^30 rows and groups, found 1073741824");
   refuses(of(4, 8, 8, PLAIT_F64, PLAIT_F64), "tiles", "takes f32 and 16-bit floats, found f64");
   refuses(of(4, 8, 8, PLAIT_F32, PLAIT_F64), "tiles", "takes f32 and 16-bit floats, found f64");
   takes(of(4, 9, 7, PLAIT_F32, PLAIT_F32), "tiles", "tiles of 64 x 64");

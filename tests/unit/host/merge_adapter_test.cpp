@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "tests/unit/host/host.hpp"
@@ -184,6 +185,40 @@ TEST_CASE("a model or an adapter that is saved alone has an experiment of its ow
   }
   CHECK(code.find("poems") == code.npos);
   for (const std::string& toml : {code, model}) CHECK(std::isfinite(Run(toml).losses(1)[0]));
+}
+
+TEST_CASE("checkpoints without frozen weights are not for a model that a merge has changed") {
+  const host::TempFolder folder;
+  const auto refused = [](const Run& run, const std::function<plait_error*(plait_session*)>& call) {
+    const host::Failure f = host::failure_of([&] { host::check(call(run.session())); });
+    return f.code == PLAIT_ERR_STATE && says(f.text, "a merge has changed frozen weights");
+  };
+  const std::string base = folder / "base";
+  host::check(plait_session_save(Run(experiment("")).session(), base.c_str()));
+  for (const bool whole : {true, false}) {
+    CAPTURE(whole);
+    const std::string load_base = "model.load=" + base;
+    const Run run(experiment(kBoth), "", PLAIT_RESUME_NEVER,
+                  {load_base.c_str(), whole ? "checkpoint.save=all" : "checkpoint.save=trained"});
+    const std::string place = folder / (whole ? "whole" : "trained"), before = place + "/before";
+    const auto save = [&](plait_session* s) { return plait_session_save(s, place.c_str()); };
+    const auto load = [&](plait_session* s) { return plait_session_load(s, before.c_str()); };
+    host::check(plait_session_save(run.session(), before.c_str()));
+    // What a kept merge has changed is put back by a load.
+    merge(run, "poems");
+    host::check(load(run.session()));
+    host::check(save(run.session()));
+    merge(run, "poems", PLAIT_MERGE_FINAL);
+    if (whole) {
+      host::check(save(run.session()));
+      host::check(load(run.session()));
+      continue;
+    }
+    CHECK(refused(run, save));
+    CHECK(refused(run, load));
+    CHECK(refused(run, [](plait_session* s) { return plait_session_run(s, nullptr); }));
+    host::check(plait_session_save_model(run.session(), (folder / "model").c_str()));
+  }
 }
 
 TEST_CASE("where fields stood for the data, the experiment that is saved has the data") {

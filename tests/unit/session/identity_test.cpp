@@ -61,6 +61,20 @@ TEST_CASE("ranks of a pipeline differ when anything that is exchanged does") {
   CHECK(exchanges_of(plan) != first);
 }
 
+TEST_CASE("replicas differ when any of their collectives does") {
+  Log log;
+  const auto make = [&](int rank) {
+    return test::make_plan({"topology.data=2"}, FileSystem::posix(), rank, 2, log);
+  };
+  const std::string first = exchanges_of(*make(0));
+  CHECK(exchanges_of(*make(1)) == first);
+  plan::Plan plan = *make(1);
+  REQUIRE_FALSE(plan.collectives.empty());
+  SUBCASE("its size") { plan.collectives.back().n += 1; }
+  SUBCASE("its place") { plan.collectives.pop_back(); }
+  CHECK(exchanges_of(plan) != first);
+}
+
 TEST_CASE("messages of an evaluation count, too") {
   Ranks ranks;
   CHECK(exchanges_of(*ranks.make(1, "batch.eval=16")) != exchanges_of(*ranks.make(1)));
