@@ -126,9 +126,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save_adapter(plai
 /* The adapters of a checkpoint, a run directory or a folder of runs: {"schema": 1, "checkpoints":
  * [{"path", "step", "bases": [{"model", "path", "hash"}] (weights that it leaves out), "adapters":
  * [{"model", "name", "parameters", "bytes", "entries": [{"type", "options": {name: text}}] (as far
- * as the checkpoint records them), "targets": [names]}]}], "left_out": [{"path", "fault"}]}; left
- * out are those that are damaged, or that the system or this version cannot read. Free *json with
- * plait_text_free().
+ * as the checkpoint records them), "targets": [names]}]}], "left_out": [{"path", "fault"}]}.
+ * "left_out" has the checkpoints that are damaged, that the system refuses to read, or that a newer
+ * version wrote. Free *json with plait_text_free().
  * Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA and others, as plait_checkpoint_list(). [thread:
  * owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_adapters(plait_engine *engine,

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
@@ -34,29 +38,42 @@ void write_adapter(JsonWriter& w, const session::StoredAdapter& adapter) {
   w.end_array().texts("targets", adapter.targets).end_object();
 }
 
+void write_checkpoint(JsonWriter& w, const std::string& path, const Manifest& manifest) {
+  w.object().field("path", path).field("step", manifest.state.step).key("bases").array();
+  for (const BaseRecord& base : manifest.state.bases)
+    w.object()
+        .field("model", base.model)
+        .field("path", base.path)
+        .field("hash", base.hash.hex())
+        .end_object();
+  w.end_array().key("adapters").array();
+  for (const session::StoredAdapter& adapter : session::stored_adapters(manifest))
+    write_adapter(w, adapter);
+  w.end_array().end_object();
+}
+
 std::string adapters_json(FileSystem& files, const char* place) {
   JsonWriter w;
   w.object().field("schema", 1).key("checkpoints").array();
-  const Survey found = survey(files, place);
-  for (const Surveyed& one : found.checkpoints) {
-    if (one.condition != Condition::kComplete) continue;
-    const Manifest manifest = read_manifest(files, one.path);
-    w.object().field("path", one.path).field("step", manifest.state.step).key("bases").array();
-    for (const BaseRecord& base : manifest.state.bases)
-      w.object()
-          .field("model", base.model)
-          .field("path", base.path)
-          .field("hash", base.hash.hex())
-          .end_object();
-    w.end_array().key("adapters").array();
-    for (const session::StoredAdapter& adapter : session::stored_adapters(manifest))
-      write_adapter(w, adapter);
-    w.end_array().end_object();
+  std::vector<std::pair<std::string, std::string>> left_out;  // paths, faults
+  for (const Surveyed& one : survey(files, place).checkpoints) {
+    if (one.condition == Condition::kNotCommitted) continue;
+    std::string fault = one.fault;
+    std::optional<Manifest> manifest;
+    try {
+      if (fault.empty()) manifest = read_manifest(files, one.path);
+    } catch (const Error& e) {  // since it was listed
+      if (e.code() == PLAIT_ERR_MEMORY) throw;
+      fault = without_part(e.text());
+    }
+    if (manifest)
+      write_checkpoint(w, one.path, *manifest);
+    else
+      left_out.emplace_back(one.path, fault);
   }
   w.end_array().key("left_out").array();
-  for (const Surveyed& one : found.checkpoints)
-    if (one.condition == Condition::kDamaged || one.condition == Condition::kNewerFormat)
-      w.object().field("path", one.path).field("fault", one.fault).end_object();
+  for (const auto& [path, fault] : left_out)
+    w.object().field("path", path).field("fault", fault).end_object();
   return w.end_array().end_object().text();
 }
 
@@ -126,8 +143,9 @@ plait_text* write_again(EngineState& engine, const char* checkpoint, const char*
   warn_of_numbers(engine.log, then, of.experiment);
   if (content.state.states_left_out && !from.state().states_left_out)
     engine.log.warn(
-        "[checkpoint] the new checkpoint has no optimizer states, as that of the added adapter has "
-        "none: a run cannot continue from it; train on from its weights with model.load");
+        "[checkpoint] the new checkpoint has no optimizer states, because the checkpoint of the "
+        "added adapter has none: a run cannot continue from it; train on from its weights with "
+        "model.load");
   return text.release();
 }
 

@@ -80,7 +80,7 @@ Surveyed look_at(FileSystem& files, const std::string& folder, const std::string
   Surveyed c = look_once(files, folder, name);
   const bool lacks = c.read && c.condition == Condition::kDamaged && !c.state.states_left_out;
   if (!lacks || !states_left_out(files, c.path)) return c;
-  return look_once(files, folder, name);  // its run has taken the states meanwhile
+  return look_once(files, folder, name);  // its run has removed the states meanwhile
 }
 
 // The name in the file `latest` or `best` of a folder; "" without one.

@@ -28,7 +28,7 @@ struct Surveyed {
   Condition condition = Condition::kComplete;
   std::string fault;
   bool unreadable = false;            // the system refused to read it: it may be intact
-  bool order_unknown = false;         // likewise its manifest: it may be the newest
+  bool order_unknown = false;         // likewise its manifest, so it may be the newest
   bool read = false;                  // the manifest; else of what follows only sizes and the step
   bool latest = false, best = false;  // the files `latest` and `best` name it
   bool stale = false;                 // a later lineage continued from before its step

@@ -47,7 +47,7 @@ void JsonLine::clear() {
 void JsonLine::return_to(const Mark& mark) {
   size_ = mark.size;
   comma_ = mark.comma;
-  full_ = false;
+  full_ = mark.full;
 }
 
 void JsonLine::put(std::string_view text) {

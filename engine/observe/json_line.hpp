@@ -11,7 +11,7 @@
 
 namespace plait::observe {
 
-// By byte: whether a string of JSON has it as it is.
+// Whether a JSON string may hold this byte without an escape.
 constexpr bool is_plain(unsigned char c) { return c >= 0x20 && c != '"' && c != '\\'; }
 
 // A name in the source. The compiler refuses one that JSON would escape, so that writing it is a
@@ -59,8 +59,8 @@ class JsonLine {
   void value(double number);  // as NumberText
   void value(float number);   // the same, as a float
   void value(const NumberText& number) { put(number.text()); }
-  // A time or a rate, with at most six decimals, which are found faster than the shortest text.
-  // Outside of [0.001, 4e9) as field().
+  // A time, a rate or a share, with at most six decimals, which are found faster than the shortest
+  // text. Outside of [0.001, 4e9) as field().
   void measured(PlainName name, double number);
   void value(bool flag);
   template <class T>
@@ -74,12 +74,13 @@ class JsonLine {
     value(v);
   }
 
-  // What is written so far begins the next lines too: they follow return_to(mark()).
+  // A place in the line. return_to() drops what was written after it, so that lines can share their
+  // beginning.
   struct Mark {
     size_t size = 0;
-    bool comma = false;
+    bool comma = false, full = false;
   };
-  Mark mark() const { return {size_, comma_}; }
+  Mark mark() const { return {size_, comma_, full_}; }
   void return_to(const Mark& mark);
 
   void end_line();  // newline

@@ -87,7 +87,7 @@ void NdjsonWriter::step(const StepRecord& r) {
   line_.field("grad_norm", r.grad_norm);
   line_.measured("step_ms", r.step_ms);
   line_.measured("samples_per_s", r.samples_per_s);
-  line_.field("mean_loss", loss_.of(r.mean_loss));  // of a line for each step the loss itself
+  line_.field("mean_loss", loss_.of(r.mean_loss));  // that of one step is the loss
   write_rates(line_, r);
   if (r.grad_norm_clipped) line_.field("grad_norm_clipped", *r.grad_norm_clipped);
   if (r.loss_scale > 0) line_.field("loss_scale", r.loss_scale);

@@ -81,7 +81,7 @@ class NdjsonWriter {
   uint64_t last_write_ = 0;
   JsonLine line_;
   JsonLine::Mark begin_;    // behind what all lines begin with
-  NumberText loss_, rate_;  // of the line before
+  NumberText loss_, rate_;  // the texts that were written last
   std::string gathered_;
 };
 

@@ -90,8 +90,7 @@ void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
     // The others first: the disk may hang.
     ranks.tell_others(where, e);
     // Before the reason is known, for what started this process may end it now.
-    // Before the reason is known, for what started this process may end it now. In run() rank 0
-    // writes it with the run's status.
+    // In run() rank 0 logs the error with the run's status.
     const bool tells = !ranks.is_leader() || !running;
     if (tells) rank_log.error(where + "\n" + e.full_text());
     try {

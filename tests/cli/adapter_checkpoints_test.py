@@ -64,7 +64,7 @@ class AdapterCheckpoints(RankCase):
     def test_of_one_without_optimizer_states(self):
         self.expect(0, "checkpoint", "convert", "code", "bare", "--no-optimizer")
         added = self.expect(0, "adapters", "add", "poems", "code", "--from", "bare", "--to", "both")
-        self.assertIn("has no optimizer states, as that of the added adapter has none", added.err)
+        self.assertIn("has no optimizer states, because the checkpoint of the added adapter has none", added.err)
         added = self.expect(0, "adapters", "add", "poems", "code", "--from", "code", "--to", "whole")
         self.assertNotIn("optimizer states", added.err)
         one = self.expect(0, "checkpoint", "ls", "both", "--json").records[-1]["checkpoints"][0]

@@ -17,12 +17,12 @@ DEAF = 'trap "" INT TERM; echo ready; touch ready$WORKER; while :; do sleep 0.05
 
 
 def behind(*files):
-    """A worker waits for these files, which others make."""
+    """Shell text that waits until these files exist."""
     return "".join(f"while [ ! -e {name} ]; do sleep 0.05; done; " for name in files)
 
 
 def behind_end_of(name):
-    """A worker waits until the one whose number is in this file has ended and the launcher has seen it."""
+    """Shell text that waits until the process whose number is in this file has ended and the launcher has seen it."""
     return f"while [ ! -s {name} ] || kill -0 $(cat {name}) 2>/dev/null; do sleep 0.05; done; "
 
 

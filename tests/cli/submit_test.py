@@ -24,6 +24,7 @@ SRUN = """\
 printf '%s\\n' "$@" > "$TAKEN/srun"
 env > "$TAKEN/environment"
 trap 'echo saving; exit 4' USR1
+echo $$ > "$TAKEN/pid"
 touch "$TAKEN/runs"
 while [ -n "$LONG" ]; do sleep 0.02; done
 exit ${ENDS:-0}
@@ -113,8 +114,8 @@ class Script(Submit):
         self.addCleanup(job.kill)
         return job.wait(TIME) if wait else job
 
-    def signalled(self, *names, **env):
-        """The code, the output and what was asked of scontrol when the shell gets the signals."""
+    def signalled(self, *names, srun="", **env):
+        """The code, the output and what was asked of scontrol when srun gets a signal, and then the shell its own."""
         (self.folder / "runs").unlink(missing_ok=True)
         (self.folder / "scontrol").unlink(missing_ok=True)
         job = self.job(wait=False, LONG="1", **env)
@@ -122,6 +123,8 @@ class Script(Submit):
         while not (self.folder / "runs").exists():
             self.assertLess(time.monotonic(), end)
             time.sleep(0.01)
+        if srun:
+            subprocess.run(["kill", f"-{srun}", (self.folder / "pid").read_text().strip()], check=True)
         for name in names:
             subprocess.run(["kill", f"-{name}", str(job.pid)], check=True)
         out, _ = job.communicate(timeout=TIME)
@@ -142,11 +145,14 @@ class Script(Submit):
     def test_a_job_that_is_cancelled_is_not(self):
         self.expect(0, "submit", "t.toml", "--run-dir", "r")
         srun = self.bin / "srun"
-        srun.write_text(srun.read_text().replace("'echo saving; exit 4' USR1", "'sleep 4; exit 4' USR1"))
+        # As ranks do, which a second signal ends at once: scancel sends them TERM by itself.
+        saves = "'touch $TAKEN/killed' USR1; sleep 4; exit 4"
+        srun.write_text(srun.read_text().replace("'echo saving; exit 4' USR1", f"\"trap {saves}\" USR1 TERM"))
         # Also where the shell, on a busy machine, gets to TERM first.
         for names in (("USR1", "TERM"), ("TERM", "USR1")):
-            code, _, asked = self.signalled(*names)
+            code, _, asked = self.signalled(*names, srun="TERM" if names[0] == "TERM" else "")
             self.assertEqual((code, asked), (4, ""), names)
+            self.assertFalse((self.folder / "killed").exists(), names)
 
     def test_several_nodes_meet_by_a_file(self):
         self.assertNotIn("RENDEZVOUS", self.script("topology.data=4"))

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,11 +16,12 @@ inline std::vector<int> own_threads() {
   std::vector<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream file(entry.path() / "stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    std::getline(file, text, '\0');  // empty where it has ended meanwhile
     // Behind the name, which may hold anything: state, parent, group, session, terminal, its group,
     // flags.
     const size_t name_end = text.rfind(')');
-    if (name_end == std::string::npos) continue;  // it has ended meanwhile
+    if (name_end == std::string::npos) continue;
     std::istringstream rest(text.substr(name_end + 1));
     std::string skipped;
     for (int i = 0; i < 6; ++i) rest >> skipped;

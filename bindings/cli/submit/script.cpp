@@ -128,7 +128,8 @@ std::string script_text(const BatchScript& s) {
       static_cast<long long>(s.save_before));
   text +=
       "signals=0 again= ended=\n"
-      "trap '[ \"$again\" ] || kill -USR1 \"$ranks\"; again=yes signals=$((signals + 1))' USR1\n"
+      "trap '[ \"$again$ended\" ] || kill -USR1 \"$ranks\"; again=yes signals=$((signals + 1))' "
+      "USR1\n"
       "trap 'ended=yes signals=$((signals + 1))' TERM\n\n";
   text += srun_lines(s) + std::string(kWait);
   return text +

@@ -17,7 +17,8 @@ using host::small;
 
 namespace {
 
-// Names of ours. Other programs come and go there, and the emulated NCCL of tests beside this one.
+// Names of ours, of which the shm backend makes none: it must stay so. Other programs come and go
+// there, and the emulated NCCL of tests beside this one.
 size_t shared_memory() {
   size_t n = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {

@@ -61,8 +61,8 @@ Setup in_file(const Folder& folder, int size, const Timeouts& timeouts = {});
 
 // A socket that listens on loopback; sets `port`. The caller closes it.
 int listen_on_loopback(int& port);
-// A port on which no process listens while this object lives, unless it asks for that very port:
-// nobody else is given it.
+// A port that the system gives to no other process while this object lives. One that asks for
+// exactly this port can still listen on it.
 class FreePort {
  public:
   FreePort();
