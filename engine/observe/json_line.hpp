@@ -59,8 +59,8 @@ class JsonLine {
   void value(double number);  // as NumberText
   void value(float number);   // the same, as a float
   void value(const NumberText& number) { put(number.text()); }
-  // A time, a rate or a share, with at most six decimals, which are found faster than the shortest
-  // text. Outside of [0.001, 4e9) as field().
+  // A time or a rate, with at most six decimals, which are found faster than the shortest text.
+  // Outside of [0.001, 4e9) as field().
   void measured(PlainName name, double number);
   void value(bool flag);
   template <class T>

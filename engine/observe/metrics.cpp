@@ -67,11 +67,11 @@ void write_rates(JsonLine& line, const StepRecord& r) {
     line.field("tokens", r.tokens);
     line.measured("tokens_per_s", r.tokens_per_s);
   }
-  if (r.tflops > 0) line.measured("tflops", r.tflops);
-  if (r.mfu > 0) line.measured("mfu", r.mfu);
+  if (r.tflops > 0) line.field("tflops", r.tflops);
+  if (r.mfu > 0) line.field("mfu", r.mfu);
   if (r.tflops_full <= r.tflops) return;
-  line.measured("tflops_full", r.tflops_full);
-  if (r.mfu_full > 0) line.measured("mfu_full", r.mfu_full);
+  line.field("tflops_full", r.tflops_full);
+  if (r.mfu_full > 0) line.field("mfu_full", r.mfu_full);
 }
 
 }  // namespace

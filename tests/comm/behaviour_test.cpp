@@ -222,9 +222,9 @@ TEST_SUITE("behaviour") {
     });
   }
 
-  TEST_CASE("a rank that is a thousand calls ahead is refused more, or goes on") {
+  TEST_CASE("a rank that is a thousand calls ahead over shm is refused more") {
     std::atomic<size_t> told{0};  // one more than the calls that rank 0 has started
-    on_all(3, [&](Comm& comm) {
+    const auto body = [&](Comm& comm) {
       constexpr size_t kMany = 1100;
       Floats in(3, 1);
       std::vector<Floats> out(kMany, Floats(3));
@@ -236,7 +236,7 @@ TEST_SUITE("behaviour") {
           for (; n < kMany; ++n) calls[n]->start();
         });
         told = n + 1;
-        require(n == kMany || contains(refusal, "finish some before you start more"), refusal);
+        require(n < kMany && contains(refusal, "finish some before you start more"), refusal);
       } else {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
         while (told == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
@@ -245,8 +245,10 @@ TEST_SUITE("behaviour") {
       }
       for (size_t i = 0; i < n; ++i) calls[i]->finish();
       for (size_t i = 0; i < n; ++i) require(out[i] == Floats(3, 3), "wrong sum");
-      if (comm.rank() == 0) told = 0;
-    });
+    };
+    for (const auto& plugin : plugins())  // others have no such bound, and take their time
+      if (plugin->name() == std::string("shm"))
+        CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 3, body)));
   }
 
   TEST_CASE("messages both ways at once, and around a ring") {
