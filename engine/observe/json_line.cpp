@@ -39,11 +39,6 @@ const NumberText& NumberText::of(double number) {
 JsonLine::JsonLine(size_t capacity)
     : data_(std::make_unique<char[]>(capacity)), capacity_(capacity) {}
 
-void JsonLine::clear() {
-  size_ = 0;
-  full_ = comma_ = false;
-}
-
 void JsonLine::return_to(const Mark& mark) {
   size_ = mark.size;
   comma_ = mark.comma;

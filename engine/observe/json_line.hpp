@@ -47,7 +47,6 @@ class NumberText {
 class JsonLine {
  public:
   explicit JsonLine(size_t capacity);
-  void clear();
 
   void open();   // { (for a nested object: key() first)
   void close();  // }

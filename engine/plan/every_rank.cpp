@@ -35,11 +35,17 @@ namespace {
 
 // Whether the ranks that differ in the data coordinate alone have equal plans but for offsets: each
 // of them updates equally many elements of every bucket. With ZeRO, replicas own different whole
-// parameters where the rule sees tensors, so their update programs differ; all other buckets are
-// sharded evenly. All groups are known on every rank.
+// parameters where the rule sees tensors, so their update programs differ. All groups are known on
+// every rank.
 bool replicas_are_equal(const Plan& plan) {
   const auto whole = [](const ParameterGroup& g) { return g.scope == PLAIT_SCOPE_TENSOR; };
-  return plan.zero == 0 || std::none_of(plan.groups.begin(), plan.groups.end(), whole);
+  if (plan.zero > 0 && std::any_of(plan.groups.begin(), plan.groups.end(), whole)) return false;
+  const auto even = [&](const Bucket& b) {
+    return b.shard_elements == (plan.zero > 0 ? b.elements / plan.grid.data() : b.elements);
+  };
+  return std::all_of(plan.groups.begin(), plan.groups.end(), [&](const ParameterGroup& g) {
+    return std::all_of(g.buckets.begin(), g.buckets.end(), even);
+  });
 }
 
 // The part of a plan that is kept, for its rank or for the ranks of all replicas.

@@ -13,6 +13,7 @@ constexpr const char* kLibrary = "library";
 }  // namespace
 
 bool may_use_library(const Op& op) {
+  if (!op.def) return false;
   const auto& attrs = op.def->rewrite_attrs;
   return std::any_of(attrs.begin(), attrs.end(), [](const plait_option& declared) {
     return std::string_view(declared.name) == kLibrary;

@@ -31,6 +31,7 @@ std::vector<Action> in_turn(const std::vector<Pass>& forward, const std::vector<
                             size_t ahead) {
   std::vector<Action> actions;
   const size_t n = forward.size();
+  ahead = std::min(ahead, n);
   for (size_t i = 0; i < n + ahead; ++i) {
     if (i < n) actions.push_back({forward[i].chunk, ActionKind::kForward, forward[i].micro});
     if (i >= ahead) {

@@ -1,5 +1,6 @@
 #include "plugins/support/steady_file.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -64,7 +65,7 @@ bool SteadyFile::open() {
 }
 
 // Behind so many attempts.
-void SteadyFile::pause(int attempts) const { calls_.wait(1 << (attempts - 1)); }
+void SteadyFile::pause(int attempts) const { calls_.wait(std::min(1 << (attempts - 1), 32)); }
 
 SteadyFile::~SteadyFile() {
   if (fd_ >= 0) ::close(fd_);

@@ -24,7 +24,8 @@ const FileCalls& system_calls();
 
 class SteadyFile {
  public:
-  // Attempts to open it, and of one read, with waits of 1, 2, 4 and 8 seconds between them.
+  // Attempts to open it, and of one read, with waits of 1, 2, 4, ... seconds between them, at most
+  // 32.
   static constexpr int kAttempts = 5;
 
   // hint: how such a file is made, for a file that cannot be opened; may be empty.

@@ -68,9 +68,9 @@ class ByPattern : public Splitter {
         case Matched::kWithPrevious:
           return match && !matched_;
         case Matched::kWithNext:
-          break;
+          return !match && matched_;
       }
-      return !match && matched_;
+      return false;
     }
     void hand_on() {
       if (begin_ < end_ && !removed_)

@@ -37,7 +37,7 @@ TEST_CASE("JsonLine writes objects, nested ones too") {
   line.close();
   line.end_line();
   CHECK(line.text() == "{\"a\":1,\"b\":\"x\",\"c\":{\"d\":true,\"e\":0.5},\"f\":2}\n");
-  line.clear();
+  line.return_to({});
   CHECK(line.text().empty());
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("JsonLine overflows without a trace") {
   line.close();
   CHECK(line.full());
   CHECK(line.text().empty());
-  line.clear();
+  line.return_to({});
   line.open();
   line.close();
   CHECK(line.text() == "{}");

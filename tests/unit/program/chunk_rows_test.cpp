@@ -21,6 +21,15 @@ constexpr const char* kInputs = R"(
   %3 i32 (8) at 0:128 = persistent "label"
   %4 f32 (8) at 0:160 = persistent "weight"
 )";
+// Of a pipeline of two stages: the loss, its region, is made in the second.
+constexpr const char* kLossBehindBody = R"(
+    %11 f32 (4, 4) at 4:0 grad = persistent "v"
+    %10 f32 (8, 4) grad = matmul(%1, %11) @body
+    %5 f32 (8, 6) grad = matmul(%10, %2) {transpose_b: true} @head stage 1
+    %6 f32 (8) grad, %7 f32 (8) grad = cross_entropy(%5, %3) @loss stage 1
+    %8 f32 (8) grad = map(%6, %4) [x0 * x1] @loss stage 1
+    %9 f32 () grad = reduce(%8) {axes: [0], keep: false} @loss stage 1
+  )";
 constexpr const char* kLogits = R"(
   %5 f32 (8, 6) grad = matmul(%1, %2) {transpose_b: true} @head
 )";
@@ -187,14 +196,7 @@ TEST_CASE_FIXTURE(Fixture, "a region of the backward pass stays in it, also in a
 
 // The loss moves to the backward pass, and with it what reads it.
 TEST_CASE_FIXTURE(Fixture, "in a pipeline: a loss with its gradient, in the backward pass") {
-  const std::string lines = std::string(kInputs) + R"(
-    %11 f32 (4, 4) at 4:0 grad = persistent "v"
-    %10 f32 (8, 4) grad = matmul(%1, %11) @body
-    %5 f32 (8, 6) grad = matmul(%10, %2) {transpose_b: true} @head stage 1
-    %6 f32 (8) grad, %7 f32 (8) grad = cross_entropy(%5, %3) @loss stage 1
-    %8 f32 (8) grad = map(%6, %4) [x0 * x1] @loss stage 1
-    %9 f32 () grad = reduce(%8) {axes: [0], keep: false} @loss stage 1
-  )";
+  const std::string lines = std::string(kInputs) + kLossBehindBody;
   ChunkLimits logits{128, 2};  // not the hidden rows
   const auto differentiated = [&] {
     read(lines);
@@ -231,14 +233,7 @@ TEST_CASE_FIXTURE(Fixture, "what a region does not need stays on its side of it"
   CHECK(g.ops().front().scope == "early");
   // A forward op behind the forward part of a region, which moves to the backward pass.
   const std::string late = "%12 f32 (8) at 3:0 = map(%4) [exp(x0)] @late stage 1\n";
-  read(std::string(kInputs) + R"(
-    %11 f32 (4, 4) at 4:0 grad = persistent "v"
-    %10 f32 (8, 4) grad = matmul(%1, %11) @body
-    %5 f32 (8, 6) grad = matmul(%10, %2) {transpose_b: true} @head stage 1
-    %6 f32 (8) grad, %7 f32 (8) grad = cross_entropy(%5, %3) @loss stage 1
-    %8 f32 (8) grad = map(%6, %4) [x0 * x1] @loss stage 1
-    %9 f32 () grad = reduce(%8) {axes: [0], keep: false} @loss stage 1
-  )" + late);
+  read(std::string(kInputs) + kLossBehindBody + late);
   const std::vector<ValueId> d = differentiate(g, 9, {2, 11});
   CHECK(chunk({128, 2}, {9, 12, d[0], d[1]}) == 1);
   std::vector<std::string> forward;
