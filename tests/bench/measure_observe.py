@@ -66,42 +66,35 @@ def first(bench):
     bench.at_most("plait new demo && plait run demo", wall, "s", FIRST, "CPU time", cpu)
 
 
-def wall_us(r):
-    return 1e6 / r["steps_per_s"]
-
-
-def cpu_us(r):
-    return 1e6 * r["cpus"] / r["steps_per_s"]
-
-
 def observing(bench):
     """Steps of plait_session_run(), with nothing, with files and bar, and with statistics besides. Of one
     thread the processor time counts, which other processes disturb less; more of them spin while they wait."""
-    observed(bench, 1, cpu_us, "processor time of a step")
+    observed(bench, 1, "cpu_us", "processor time of a step")
     cores = len(os.sched_getaffinity(0))
     if cores > 1:
-        observed(bench, 2, wall_us, "step of 2 threads")
+        observed(bench, 2, "us", "step of 2 threads")
 
 
 def observed(bench, threads, cost, of):
+    """Each process also makes steps that nothing tells of, in the same memory; the ratio to these is what is compared."""
     common = ["run.log_every=1", "checkpoint.at_end=false", "checkpoint.minutes=0", f"run.threads={threads}"]
 
     def run(name, mode, *settings):
-        command = [bench.program("train"), bench.experiment("neuron_mlp"), "--data", bench.data, "--seconds", bench.seconds / PARTS]
+        command = [bench.program("observe"), bench.experiment("neuron_mlp"), "--data", bench.data, "--seconds", bench.seconds / PARTS]
         return Contestant(name, [*command, "--mode", mode, *common, *settings])
 
-    alone, seen = run("nothing", "run"), run("files and bar", "observed")
+    alone, seen = run("nothing", "nothing"), run("files and bar", "observed")
     figures = run("statistics", "observed", f"statistics.every={STATISTICS_EVERY}")
     bench.alternate([alone, seen, figures], f"observing, {of}", swap=True, rounds=PARTS * bench.rounds)
     for label, one, other, most in (
         ("metrics of every step, TensorBoard, bar", seen, alone, OBSERVED),
         (f"statistics every {STATISTICS_EVERY} steps", figures, seen, STATISTICS),
     ):
-        times = [[cost(r) for r in c.rounds] for c in (one, other)]
-        ratios = [a / b for a, b in zip(*times)]
+        costs = [[r[f"run_{cost}"] / r[f"step_{cost}"] for r in c.rounds] for c in (one, other)]
+        ratios = [a / b for a, b in zip(*costs)]
         ratio = statistics.median(ratios)
-        middle = [statistics.median(each) for each in times]
-        bench.row(f"Neuron MLP, {of} with {label}", middle[0], "µs", "without", middle[1], ratio, f"<= {most}", ratio <= most, ratios)
+        middle = one.median(f"step_{cost}") * statistics.median(costs[0])
+        bench.row(f"Neuron MLP, {of} with {label}", middle, "µs", "without", middle / ratio, ratio, f"<= {most}", ratio <= most, ratios)
 
 
 def sparse(path, kind, shape, bytes):

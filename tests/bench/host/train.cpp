@@ -3,17 +3,12 @@
 //   --mode fed       the host feeds views of 60,000 preloaded samples of 784 numbers, like the
 //   PyTorch peer
 //   --mode accuracy  runs to the end, evaluates on [data.eval], prints one line
-//   --mode run       rounds, as of the loader, of plait_session_run(), which writes nothing
-//   --mode observed  the same with all that tells of a run: its files, and the bar on a terminal
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
 #include <random>
 
 #include "common.hpp"
-#include "pseudo_terminal.hpp"
 
 namespace {
 
@@ -91,71 +86,6 @@ void accuracy(const Arguments& a) {
   std::putchar('\n');
 }
 
-// Rounds inside of plait_session_run(): its callback counts the steps, and waits between rounds.
-class RunRounds {
- public:
-  RunRounds(const Arguments& a, bool observed) : seconds_(a.seconds) {
-    std::optional<bench::PseudoTerminal> terminal;
-    char folder[] = "/tmp/plait_bench_XXXXXX";
-    if (observed) {
-      if (!mkdtemp(folder)) throw std::runtime_error("[bench] no folder can be made in /tmp");
-      terminal.emplace(STDERR_FILENO);
-    }
-    run(a, observed ? std::string(folder) + "/run" : "");
-    if (observed) std::filesystem::remove_all(folder);
-  }
-
- private:
-  // run_dir "": no files, no bar.
-  void run(const Arguments& a, const std::string& run_dir) {
-    const plait::Engine engine(bench::settings(a));
-    const plait::Plan plan(plait::Experiment::read(engine, a.experiment, a.overrides));
-    plait::SessionSettings settings;
-    settings.no_files = run_dir.empty();
-    settings.run_dir = run_dir;
-    settings.progress = !run_dir.empty();
-    settings.on_step = [this](const plait_step_result& r) { return on_step(r); };
-    plait::Session session(plan, std::move(settings));
-    try {
-      session.run();
-    } catch (const plait::HostError& e) {
-      if (e.code() != PLAIT_ERR_CANCELLED) throw;
-    }
-  }
-
-  // Returns whether the run is to end.
-  bool on_step(const plait_step_result& r) {
-    // Event records are written of each of the first 1,000 steps, then less often (tensorboard).
-    constexpr long kWarm = 1200;
-    if (r.step < kWarm) return false;
-    if (r.step == kWarm) {
-      std::printf("{\"ready\": true}\n");
-      return !next_round();
-    }
-    ++steps_;
-    const double elapsed = bench::now() - start_;
-    if (elapsed < seconds_) return false;
-    std::printf(R"({"steps_per_s": %.6g, "cpus": %.4f, "loss": %.5f})",
-                static_cast<double>(steps_) / elapsed, (bench::cpu_seconds() - cpu_) / elapsed,
-                r.loss);
-    std::putchar('\n');
-    return !next_round();
-  }
-
-  bool next_round() {
-    std::fflush(stdout);
-    if (std::getchar() == EOF) return false;
-    steps_ = 0;
-    cpu_ = bench::cpu_seconds();
-    start_ = bench::now();
-    return true;
-  }
-
-  const double seconds_;
-  long steps_ = 0;
-  double start_ = 0, cpu_ = 0;
-};
-
 }  // namespace
 
 int main(int count, char** values) {
@@ -163,10 +93,6 @@ int main(int count, char** values) {
     const Arguments a(count, values);
     if (a.mode == "accuracy") return accuracy(a);
     if (a.mode == "fed") return fed(a);
-    if (a.mode == "run" || a.mode == "observed") {
-      RunRounds(a, a.mode == "observed");
-      return;
-    }
     Opened opened(a);
     time_rounds(a, opened, [&] { return opened.session.step(); });
   });

@@ -1,0 +1,135 @@
+// What a run that is observed costs: a step of plait_session_run() and one of plait_session_step(), which
+// tells nothing of itself, in turn in the same session. Where memory lies changes the time of a
+// step by several percent from process to process; in one session it lies where it lay.
+//   --mode nothing   (default) plait_session_run() writes nothing either
+//   --mode observed  it writes all files, and the bar on a terminal. A window is shorter than the 5
+//   seconds between two states in status.json (about 0.1 ms of processor time each)
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "common.hpp"
+#include "pseudo_terminal.hpp"
+
+namespace {
+
+using bench::Arguments;
+
+struct Cost {
+  double wall = 0, cpu = 0;  // seconds of a step; cpu: of all threads
+};
+
+// Steps of one kind: a few that do not count, then those of some seconds.
+class Window {
+ public:
+  explicit Window(double seconds) : seconds_(seconds) {}
+  // Called after each step. Returns whether it was the last one.
+  bool ended() {
+    constexpr long kWarm = 200;
+    if (++steps_ < kWarm) return false;
+    if (steps_ == kWarm) {
+      cpu_ = bench::cpu_seconds();
+      start_ = bench::now();
+      return false;
+    }
+    const double elapsed = bench::now() - start_;
+    if (elapsed < seconds_) return false;
+    const auto n = static_cast<double>(steps_ - kWarm);
+    cost_ = {elapsed / n, (bench::cpu_seconds() - cpu_) / n};
+    return true;
+  }
+  Cost cost() const { return cost_; }
+
+ private:
+  const double seconds_;
+  long steps_ = 0;
+  double start_ = 0, cpu_ = 0;
+  Cost cost_;
+};
+
+class Compared {
+ public:
+  // run_dir "": no files, no bar.
+  Compared(const Arguments& a, const std::string& run_dir)
+      : seconds_(a.seconds),
+        engine_(bench::settings(a)),
+        plan_(plait::Experiment::read(engine_, a.experiment, a.overrides)),
+        session_(plan_, settings(run_dir)) {
+    // Event records are written of each of the first 1,000 steps, then less often (tensorboard).
+    constexpr int64_t kOftenWritten = 1200;
+    while (last_step_ < kOftenWritten) run();
+  }
+
+  void round() {
+    run_first_ = !run_first_;
+    Cost of_run = run_first_ ? run() : Cost{};
+    const Cost of_step = step();
+    if (!run_first_) of_run = run();
+    std::printf(R"({"run_us": %.6g, "run_cpu_us": %.6g, "step_us": %.6g, "step_cpu_us": %.6g})",
+                1e6 * of_run.wall, 1e6 * of_run.cpu, 1e6 * of_step.wall, 1e6 * of_step.cpu);
+    std::putchar('\n');
+  }
+
+ private:
+  plait::SessionSettings settings(const std::string& run_dir) {
+    plait::SessionSettings s;
+    s.no_files = run_dir.empty();
+    s.run_dir = run_dir;
+    s.progress = !run_dir.empty();
+    s.on_step = [this](const plait_step_result& r) {
+      last_step_ = r.step;
+      return window_->ended();
+    };
+    return s;
+  }
+
+  // It is stopped by its callback, and saves behind the steps that count.
+  Cost run() {
+    window_.emplace(seconds_);
+    try {
+      session_.run();
+    } catch (const plait::HostError& e) {
+      if (e.code() != PLAIT_ERR_CANCELLED) throw;
+    }
+    return window_->cost();
+  }
+
+  Cost step() {
+    window_.emplace(seconds_);
+    do session_.step();
+    while (!window_->ended());
+    return window_->cost();
+  }
+
+  const double seconds_;
+  std::optional<Window> window_;
+  int64_t last_step_ = 0;
+  bool run_first_ = false;
+  plait::Engine engine_;
+  plait::Plan plan_;
+  plait::Session session_;
+};
+
+void compare(const Arguments& a, const std::string& run_dir) {
+  Compared compared(a, run_dir);
+  bench::rounds_on_input("", [&] { compared.round(); });
+}
+
+void observed(const Arguments& a) {
+  char folder[] = "/tmp/plait_bench_XXXXXX";
+  if (!mkdtemp(folder)) throw std::runtime_error("[bench] no folder can be made in /tmp");
+  {
+    const bench::PseudoTerminal terminal(STDERR_FILENO);
+    compare(a, std::string(folder) + "/run");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  return bench::guarded([&] {
+    const Arguments a(count, values);
+    a.mode == "observed" ? observed(a) : compare(a, "");
+  });
+}
