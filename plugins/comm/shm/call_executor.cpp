@@ -125,6 +125,7 @@ void CallExecutor::finish(CallState& call) {
     return call.complete();
   };
   fail_group_on_error([&] { endpoint_.wait(complete, [&] { poll_peers(call); }); });
+  call.channel.leave();
   if (call.many()) stream_fence();
   for (uint32_t m = 0; m < call.channel.size(); ++m)
     if (m != call.channel.own()) call.peers[m].header().readers.fetch_sub(1);

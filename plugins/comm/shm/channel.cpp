@@ -46,37 +46,25 @@ Channel::Channel(GroupEndpoint& endpoint, StagingBuffers& staging, const plait_c
     own_ = group.rank;
   }
   File& file = endpoint.file();
-  const uint64_t bytes = ring_bytes(size()), at = file.grow(bytes);
-  ring_ = reinterpret_cast<Ring*>(file.map(at, bytes));
+  const uint64_t at = file.grow(kRingBytes);
+  ring_ = reinterpret_cast<Ring*>(file.map(at, kRingBytes));
   file.directory(group.rank, members_[own_].ring_index) = at;
 }
 
 Ring* Channel::ring_of(const Member& member) {
   File& file = endpoint_.file();
   const uint64_t at = file.directory(member.rank, member.ring_index);
-  return at == 0 ? nullptr : reinterpret_cast<Ring*>(file.map(at, ring_bytes(size())));
+  return at == 0 ? nullptr : reinterpret_cast<Ring*>(file.map(at, kRingBytes));
 }
 
 void Channel::enter(CallState& call) {
-  if (next_ == window_end_) free_entries();
+  if (under_way_ == kMostUnderWay)
+    fail(PLAIT_ERR_STATE, endpoint_.members().head() + ": more than " +
+                              std::to_string(kMostUnderWay) +
+                              " calls are under way at once; finish some before you start more");
+  ++under_way_;
   call.number = next_++;
   calls_[call.number % kRing] = &call;
-}
-
-// A ring entry is free again when all members have read it. The window of calls advances when this
-// rank has read the entries of all other members.
-void Channel::free_entries() {
-  uint64_t least = next_;
-  for (uint32_t m = 0; m < size(); ++m) {
-    if (m == own_) continue;
-    Member& member = members_[m];
-    read(member, m);
-    least = std::min({least, member.read, member.ring ? member.ring->read(own_).load() : 0});
-  }
-  window_end_ = least + kRing;
-  if (next_ == window_end_)
-    fail(PLAIT_ERR_STATE, endpoint_.members().head() + ": more than " + std::to_string(kRing) +
-                              " calls are under way at once; finish some before you start more");
 }
 
 void Channel::announce(const CallState& call) {
@@ -104,7 +92,6 @@ bool Channel::match(const CallState& call) {
 
 void Channel::read(Member& member, uint32_t index) {
   if (!member.ring && !(member.ring = ring_of(member))) return;
-  const uint64_t before = member.read;
   for (; member.read < next_; ++member.read) {
     const Entry& entry = member.ring->entries[member.read % kRing];
     if (entry.number != member.read + 1) break;
@@ -116,7 +103,6 @@ void Channel::read(Member& member, uint32_t index) {
     call.peers[index] = {staging_.find(member.rank, buffer, bytes)};
     --call.not_started;
   }
-  if (member.read != before) ring_->read(index).store(member.read, std::memory_order_release);
 }
 
 void Channel::disagree(const CallState& call, uint32_t rank, const CallSignature& other) {

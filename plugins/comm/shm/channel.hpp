@@ -21,8 +21,9 @@ class Channel {
   uint32_t own() const { return own_; }  // this rank's index
   uint32_t rank(uint32_t member) const { return members_[member].rank; }
 
-  // Gives the call the next number. Throws PLAIT_ERR_STATE if too many calls are in flight.
+  // Gives the call the next number. Throws PLAIT_ERR_STATE if kMostUnderWay calls are under way.
   void enter(CallState& call);
+  void leave() { --under_way_; }  // when the call has finished
   // Publishes the call to the other members and wakes the waiting ones.
   void announce(const CallState& call);
   // Reads the calls that the other members have started; returns whether all have started this one.
@@ -38,7 +39,6 @@ class Channel {
   };
   Ring* ring_of(const Member& member);
   void read(Member& member, uint32_t index);
-  void free_entries();
   [[noreturn]] void disagree(const CallState& call, uint32_t rank, const CallSignature& other);
 
   GroupEndpoint& endpoint_;
@@ -46,9 +46,8 @@ class Channel {
   std::vector<Member> members_;
   uint32_t own_ = 0;
   Ring* ring_ = nullptr;
-  uint64_t next_ = 0;  // calls entered
-  // How many calls may be entered before other members must have read more.
-  uint64_t window_end_ = 0;
+  uint64_t next_ = 0;       // calls entered
+  uint64_t under_way_ = 0;  // of these, not finished
   std::array<CallState*, kRing> calls_{};
 };
 

@@ -30,8 +30,11 @@ static_assert(Flag::is_always_lock_free && Count::is_always_lock_free && sizeof(
 constexpr uint64_t kLine = 64;  // a cache line: the unit that cores transfer
 // The file grows in these steps: whole pages on any machine.
 constexpr uint64_t kGranularity = 64 * 1024;
-constexpr uint64_t kRing = 1024;    // calls of one channel that a rank may be ahead of the others
-constexpr uint64_t kKeyBytes = 32;  // hexadecimal digits
+// A rank may have kMostUnderWay calls of a channel under way. What it has finished all members have
+// started; a member has read the calls that it has finished itself, which are all but kMostUnderWay
+// of those. So no rank is more than twice as many calls ahead of what another has read.
+constexpr uint64_t kMostUnderWay = 1024, kRing = 2 * kMostUnderWay;
+constexpr uint64_t kKeyBytes = 32;        // hexadecimal digits
 constexpr uint64_t kFailureBytes = 4000;  // longest failure text that is shared
 
 constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
@@ -62,7 +65,7 @@ struct Control {
   uint32_t failure_bytes;
   char failure_text[kFailureBytes];
 };
-constexpr uint64_t kMagic = 0x32306d6873706c70;  // "plpshm02"
+constexpr uint64_t kMagic = 0x33306d6873706c70;  // "plpshm03"
 
 constexpr uint64_t kRankStatesAt = round_up(sizeof(Control), kLine);
 constexpr uint64_t directory_at(uint64_t ranks) {
@@ -98,14 +101,10 @@ struct alignas(kLine) Entry {
 };
 static_assert(sizeof(Entry) == kLine);
 
-// After the entries, (M) counters: entries of each member that this rank has read.
 struct Ring {
   Entry entries[kRing];  // call i in entry i % kRing
-  Count& read(uint32_t member) { return reinterpret_cast<Count*>(this + 1)[member]; }
 };
-constexpr uint64_t ring_bytes(uint64_t members) {
-  return round_up(sizeof(Ring) + members * sizeof(Count), kGranularity);
-}
+constexpr uint64_t kRingBytes = round_up(sizeof(Ring), kGranularity);
 
 // Precedes the data of a buffer. After it (2, chunks) words: the slot of each chunk, and the rank
 // that reduces it (chunks.cpp).
