@@ -76,7 +76,7 @@ def observing(bench):
 
 
 def observed(bench, threads, cost, of):
-    """Each process also makes steps that nothing tells of, in the same memory; the ratio to these is what is compared."""
+    """Each process also makes steps of plait_session_step(), in the same memory; the ratio to these is what is compared."""
     common = ["run.log_every=1", "checkpoint.at_end=false", "checkpoint.minutes=0", f"run.threads={threads}"]
 
     def run(name, mode, *settings):

@@ -179,7 +179,7 @@ class Verbs(Case):
         self.assertEqual(self.expect(0, "run", "t.toml", "-q", "run.steps=1").err, "")
 
     def test_a_student_learns_from_labels_and_from_a_trained_teacher(self):
-        """As the README has it; every third label is missing."""
+        """As the guide has it; every third label is missing."""
         rows = ["a,b,c,label"]
         rows += [f"{i % 7 - 3},{i % 5 - 2},{i % 3 - 1},{-1 if i % 3 == 0 else (i % 7 > 3) + (i % 5 > 2)}" for i in range(120)]
         self.write("d.csv", "\n".join(rows) + "\n")
@@ -187,9 +187,9 @@ class Verbs(Case):
         data = '{type = "csv", path = "d.csv", target = ["label"], target_type = "i32"}'
         self.write("teacher.toml", TINY[:start] + f"[data]\ntrain = {data}\neval = {data}\n" + TINY[end:])
         self.expect(0, "run", "teacher.toml", "--run-dir", "teacher", "-q")
-        readme = (ROOT / "README.md").read_text()
-        begin = readme.index("[models.teacher]")
-        student = readme[begin:readme.index("```", begin)].replace("runs/teacher", "teacher")
+        guide = (ROOT / "GUIDE.md").read_text()
+        begin = guide.index("[models.teacher]")
+        student = guide[begin:guide.index("```", begin)].replace("runs/teacher", "teacher")
         student = student.replace("512", "16").replace("out = 10", "out = 3")
         self.write("student.toml", TINY[:start] + f"[data]\ntrain = {data}\neval = {data}\n" + student)
         done = self.expect(0, "run", "student.toml", "--run-dir", "student", "evaluate.every=1", "--json")

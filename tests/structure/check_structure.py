@@ -10,6 +10,7 @@
 5. No code compares the name of a core op (the headings of abi/plait/OPS.md): it asks a property of the definition.
 6. A plugin's folder is named nowhere else, neither in sources nor in CMake: the folder is the registration, as CONTRIBUTING.md says.
 7. The glossary of ARCHITECTURE.md has at most 20 words: a reader learns them all first.
+8. A link of a page (*.md) names a file of the tree, and a heading where it has a "#".
 """
 
 import pathlib
@@ -234,6 +235,27 @@ def cmake_files(root):
         yield from sorted((root / tree).rglob("*.cmake"))
 
 
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def anchors(page):
+    """The names of a page's headings, as a forge makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def link_faults(root):
+    pages = [page for where in ("*.md", *(f"{tree}/**/*.md" for tree in TREES)) for page in sorted(root.glob(where))]
+    for page in pages:
+        for number, line in enumerate(page.read_text().split("\n"), 1):
+            for path, anchor in LINK.findall(line):
+                target = page.parent / path if path else page
+                if not target.exists():
+                    yield page.relative_to(root).as_posix(), number, f"links to {path}, which does not exist"
+                elif anchor and anchor not in anchors(target):
+                    yield page.relative_to(root).as_posix(), number, f"links to #{anchor}, which is no heading of {target.name}"
+
+
 def unused_permissions(root):
     for path, name in ALLOWED:
         file = root / path
@@ -283,6 +305,7 @@ def faults(root):
     yield from unused_permissions(root)
     yield from module_list_faults(root)
     yield from glossary_faults(root)
+    yield from link_faults(root)
 
 
 def main():

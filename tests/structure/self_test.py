@@ -86,6 +86,8 @@ PLANTED = [
     ("engine/base/z.cpp", "void f() {\n  t = std::thread([] {});\n}\n", ":2: starts a thread by itself"),
     ("plugins/support/x.cpp", "auto t = kit::start_thread(f);\n", "starts a thread by itself"),
     ("plugins/support/y.cpp", "auto f = std::async(g);  // std::thread(g)\n", "starts a thread by itself"),
+    ("examples/README.md", "Text.\n[one](../abi/none.h)\n", ":2: links to ../abi/none.h, which does not exist"),
+    ("README.md", "# A guide\n[here](#a-guide) and [there](#b)\n", ":2: links to #b, which is no heading of README.md"),
     ("CMakeLists.txt", "add_subdirectory(plugins/layers/dense)\n", ":1: names plugins/layers/dense"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
     ("tests/support/p.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),

@@ -1,10 +1,9 @@
-// What a run that is observed costs: a step of plait_session_run() and one of plait_session_step(), which
-// tells nothing of itself, in turn in the same session. Where memory lies changes the time of a
-// step by several percent from process to process; in one session it lies where it lay.
+// What observing a run costs: steps of plait_session_run() and of plait_session_step(), in turn in
+// one session; the latter write nothing. Where memory lies changes the time of a step by several
+// percent from process to process; within a session it stays where it is.
 //   --mode nothing   (default) plait_session_run() writes nothing either
 //   --mode observed  it writes all files, and the bar on a terminal. A window is shorter than the 5
 //   seconds between two states in status.json (about 0.1 ms of processor time each)
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 
