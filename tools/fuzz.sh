@@ -45,6 +45,6 @@ fuzz_coverage() {
     logged "coverage-$name" "the seeds of $name are an error" "$target" "tests/fuzz/corpus/$name"
   done
   say "lines of the parsers that the seeds reach"
-  python3 -B tools/parser_coverage.py . build/coverage ||
-    stop 1 "the seeds reach too few lines" "add seeds to tests/fuzz/corpus/<name>/ for the lines in build/coverage/parser_lines.txt"
+  python3 -B tools/line_coverage.py . build/coverage --listed tests/fuzz/parsers.txt ||
+    stop 1 "the seeds reach too few lines" "add seeds to tests/fuzz/corpus/<name>/ for the lines in build/coverage/lines_not_run.txt"
 }

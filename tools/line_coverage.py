@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How many lines of the parsers the seeds of the fuzz targets reach.
+"""How many lines of the sources run, of a build with PLAIT_COVERAGE whose programs have run.
 
-    parser_coverage.py ROOT BUILD [--bar PERCENT]
+    line_coverage.py ROOT BUILD [--listed FILE] [--bar PERCENT]
 
-BUILD is a build with PLAIT_COVERAGE whose fuzz targets have run. The parsers' files are listed in
-tests/fuzz/parsers.txt. Prints the lines that run in each file that is below the bar, and the sum;
-every line that does not run is written to BUILD/parser_lines.txt, as file:line: text. Exit code: 0 if
-the sum reaches the bar (90 %), 1 if not.
+Counts the .cpp files of engine/ and plugins/, or the files that are listed in FILE, a file or a
+pattern a line, such as tests/fuzz/parsers.txt. Prints the lines that run in each file that is below
+the bar, and the sum; every line that does not run is written to BUILD/lines_not_run.txt, as
+file:line: text. Exit code: 0 if the sum reaches the bar (90 %), 1 if not.
 """
 
 import argparse
@@ -17,18 +17,21 @@ import subprocess
 import sys
 
 
-def parsers_of(root):
-    """The files of tests/fuzz/parsers.txt, from ROOT: a file or a pattern a line."""
+def listed_in(page, root):
     files = []
-    for line in (root / "tests/fuzz/parsers.txt").read_text().splitlines():
+    for line in page.read_text().splitlines():
         pattern = line.split("#", 1)[0].strip()
         if not pattern:
             continue
         found = sorted(file.relative_to(root).as_posix() for file in root.glob(pattern))
         if not found:
-            raise SystemExit(f"[coverage] tests/fuzz/parsers.txt: there is no file '{pattern}'; correct the line")
+            raise SystemExit(f"[coverage] {page}: there is no file '{pattern}'; correct the line")
         files += found
     return files
+
+
+def sources(root):
+    return [file.relative_to(root).as_posix() for folder in ("engine", "plugins") for file in sorted((root / folder).rglob("*.cpp"))]
 
 
 def counts_of(root, build, files):
@@ -56,14 +59,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--bar", type=float, default=90)
+    parser.add_argument("--listed", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--bar", type=float, default=90, metavar="PERCENT")
     options = parser.parse_args()
     root, build = options.root.resolve(), options.build.resolve()
-    counts = counts_of(root, build, parsers_of(root))
+    counts = counts_of(root, build, listed_in(options.listed, root) if options.listed else sources(root))
     missing = [file for file, lines in counts.items() if not lines]
-    if missing:
-        raise SystemExit(f"[coverage] no fuzz target has been built with {', '.join(missing)}; correct tests/fuzz/parsers.txt")
-    with open(build / "parser_lines.txt", "w") as out:
+    if options.listed and missing:
+        raise SystemExit(f"[coverage] no program has been built with {', '.join(missing)}; correct {options.listed}")
+    counts = {file: lines for file, lines in counts.items() if lines}  # the others this build leaves out
+    with open(build / "lines_not_run.txt", "w") as out:
         for file, lines in counts.items():
             text = (root / file).read_text().splitlines()
             out.writelines(f"{file}:{at}: {text[at - 1].strip()}\n" for at in sorted(lines) if not lines[at])
