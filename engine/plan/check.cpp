@@ -279,17 +279,19 @@ bool check_adapter(const Plan& plan, const Tracer& tracer, const config::ModelCo
   return sound && is_there;
 }
 
-// The model's own parameters.
-void check_trained(const Plan& plan, const config::ModelConfig& model, config::Problems& problems) {
+// The model's own parameters. False: a pattern matches none.
+bool check_trained(const Plan& plan, const config::ModelConfig& model, config::Problems& problems) {
   std::vector<std::string> names;
   for (const Parameter& p : plan.parameters)
     if (p.model == model.name && p.adapter.empty()) names.push_back(p.name);
-  for (const std::string& pattern : unmatched(model.train, names))
+  const std::vector<std::string> strays = unmatched(model.train, names);
+  for (const std::string& pattern : strays)
     problems.add(model.keys.origin("train"), model.path + ".train",
                  "pattern '" + pattern + "' matches no parameter of the model's own" +
                      did_you_mean(nearest(pattern, names)),
                  "they are: " + some(names) +
                      (model.adapters.empty() ? "" : "; those of adapters are always trained"));
+  return strays.empty();
 }
 
 // Parameters that weights may lack: of the model, or of one of its adapters. A plan that only
@@ -338,7 +340,7 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
     }
     check_missing(
         plan, model, [&](const Parameter& p) { return p.model == model.name; }, problems);
-    check_trained(plan, model, problems);
+    trains |= !check_trained(plan, model, problems);  // the pattern that was meant would
     check_base(plan, model, problems);
     if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
     std::vector<std::string> names;

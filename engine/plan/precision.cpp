@@ -10,7 +10,8 @@ Precision precision_of(const config::PrecisionConfig& config) {
   p.libraries = config.library_attention;
   if (config.frozen == "int8" || config.frozen == "nf4") p.frozen_format = config.frozen;
   p.low_states = config.states == "bf16";
-  if (config.compute == "f32") return p;
+  // Empty: what the file says was refused, and is told already.
+  if (config.compute == "f32" || config.compute.empty()) return p;
   if (config.compute == "f64") {
     p.compute = p.parameter = p.gradient = p.state = p.scalar = PLAIT_F64;
     p.low_states = false;

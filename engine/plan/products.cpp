@@ -69,6 +69,15 @@ void warn_products(const Plan& plan, Log* log) {
               plan.precision.frozen_format + "\" keeps matrices so; " + std::to_string(whole) +
               " weights of three dimensions, as experts have, stay in the type of "
               "precision.compute");
+  // In a pipeline another stage may have such weights.
+  const bool any = std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& p) {
+    return plan.precision.frozen_format.empty() ? p.frozen : !p.format.empty();
+  });
+  if (!any && plan.grid.pipeline() == 1 && plan.experiment.precision.frozen != "master" &&
+      (plan.precision.is_mixed() || !plan.precision.frozen_format.empty()))
+    warn("precision.frozen", plan.precision.frozen_format.empty()
+                                 ? "the model has no frozen weights"
+                                 : "no product has a frozen weight");
   if (plan.experiment.precision.tune && !tunes)
     warn("precision.tune", "no kernel of device '" + plan.device + "' has several algorithms");
   if (plan.precision.libraries) {

@@ -85,6 +85,18 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
   target.name = name.c_str();
   adapter_targets_.push_back({model.name, name, target.what});
   const auto first_op = static_cast<int32_t>(graph_->ops().size());
+  // An adapter that fails is reported, and the layer goes on without it: its output has the same
+  // shape, so that nothing else seems to be wrong.
+  const auto change = [&](auto&& changed) {
+    try {
+      target.output = changed();
+    } catch (const Error& e) {
+      if (!problems_ || !error_site_ || e.code() == PLAIT_ERR_MEMORY) throw;
+      if (!poisoned_) problems_->add(error_site_->origin, error_site_->path, e.full_text());
+      error_site_.reset();
+      failed_models_.insert(model.name);
+    }
+  };
   for (const config::AdapterConfig& adapter : model.adapters) {
     if (problems_ && problems_->touch(adapter.path)) continue;
     const plait_peft_item& item = plan_.registry->peft(adapter.type);
@@ -96,11 +108,11 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
                   " (" + adapter.origin.text() +
                   "); narrow `match` of one, or give it another name");
     }
-    if (all_take(model, adapter.name)) target.output = wrap(model, adapter, target);
+    if (all_take(model, adapter.name)) change([&] { return wrap(model, adapter, target); });
     known.adapters.push_back(&adapter);
   }
   if (known.adapters.empty()) return target.output;
-  if (samples_choose(model)) target.output = adapt_by_sample(model, known.adapters, target);
+  if (samples_choose(model)) change([&] { return adapt_by_sample(model, known.adapters, target); });
   if (op >= 0) adapted_ops_[op] = name;
   for (auto i = first_op; i < static_cast<int32_t>(graph_->ops().size()); ++i)
     adapted_ops_[i] = name;

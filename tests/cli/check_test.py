@@ -119,6 +119,27 @@ class Keys(Check):
         self.only(TINY.replace("steps = 40", "steps = 40\nepochs = 4"), "run.steps", "3:9", "given together with run.epochs")
         self.only(epochs, "run.steps", "override 'run.steps=5'", "given together", overrides=["run.epochs=3", "run.steps=5"])
 
+    def test_what_follows_from_a_problem_is_none(self):
+        """Shapes behind a layer whose adapter fails, a type that was refused, a pattern that was meant to train."""
+        adapters = 'model.adapters=[{type="lora", match=["*.weight"], rank_pattern=["*=x"]}]'
+        self.only(TINY, "model.adapters[0]", f"override '{adapters}'", "expected PATTERN=NUMBER", overrides=[adapters])
+        self.only(TINY, "precision.compute", "override 'precision.compute=fp16'", "did you mean 'f16'?",
+                  overrides=["precision.compute=fp16"])
+        train = 'model.train=["*.bais"]'
+        self.only(TINY, "model.train", f"override '{train}'", "matches no parameter", overrides=[train])
+
+    def test_frozen_weights_that_there_are_none_of(self):
+        self.write("t.toml", TINY)
+        lora = 'model.adapters=[{type="lora",match=["*.weight"],rank=2}]'
+        for frozen, more, why in (("nf4", [], "no product has a frozen weight"), ("int8", ['model.train=["*.weight"]'], "no product has"),
+                                  ("compute", ["precision.compute=bf16"], "the model has no frozen weights"), ("nf4", [lora], ""),
+                                  ("compute", ["precision.compute=bf16", lora], ""), ("master", [], "")):
+            with self.subTest(frozen=frozen, more=more):
+                said = self.expect(0, "plan", "t.toml", f"precision.frozen={frozen}", *more).err
+                text = f"override 'precision.frozen={frozen}': precision.frozen has no effect: "
+                self.assertEqual(said.count("precision.frozen"), 2 if why else 0, said)
+                self.assertEqual(text + why in said, bool(why), said)
+
     def test_a_column_that_does_not_exist(self):
         """The key that names it, not the path of the file."""
         self.write("a.csv", "a,y\n1,0\n2,1\n")
