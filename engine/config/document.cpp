@@ -146,7 +146,10 @@ bool may_be_parsed(std::string_view text, const std::string& file, Problems& pro
   if (scan.fault == ScanFault::kLongKey)
     problems.add(at, "", "a key of more than " + std::to_string(kMaxKeyParts) + " parts",
                  "use fewer dots");
-  if (scan.fault == ScanFault::kForeign)
+  if (scan.fault == ScanFault::kForeign && scan.is_quote)
+    problems.add(at, "", "not TOML: a typographic quotation mark",
+                 "write \" or ', as an editor for plain text does");
+  else if (scan.fault == ScanFault::kForeign)
     problems.add(at, "", "not TOML: a character beyond ASCII outside quotes",
                  "put the text in quotes");
   if (scan.fault == ScanFault::kBinary)
@@ -155,6 +158,14 @@ bool may_be_parsed(std::string_view text, const std::string& file, Problems& pro
                                 : "a binary file, expected an experiment in TOML",
                  is_utf16(text) ? "save it as UTF-8" : "name an experiment");
   return scan.fault == ScanFault::kNone;
+}
+
+bool is_readable_folder(FileSystem& files, const std::string& path) {
+  try {
+    return files.is_folder(path);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -197,7 +208,10 @@ Document Document::parse_file(FileSystem& files, const std::string& path, Proble
     text = files.read_stream(path, kMaxFileBytes);
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;
-    problems.add({path, 0, 0}, "", e.text());
+    problems.add({path, 0, 0}, "", e.text(),
+                 is_readable_folder(files, path)
+                     ? "name the file in it, as in " + path + "/experiment.toml"
+                     : "");
     Document document;
     document.file = path;
     document.folder = folder_of(path);

@@ -41,7 +41,10 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
     problems_.add(to.keys.origin("type"), key_path(table.path, "type"),
                   "unknown " + word + " '" + to.type + "'" +
                       did_you_mean(near_item(to.type, kind, names, catalog_)),
-                  "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary());
+                  "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary() +
+                      (to.type.find('.') == std::string::npos
+                           ? ""
+                           : "; a plugin that has it is named in plugins.paths (or --plugins)"));
     return;
   }
   check_allowed(found, to.keys.origin("type"), key_path(table.path, "type"));

@@ -10,15 +10,18 @@
 namespace plait::config {
 namespace {
 
-// What PyTorch, PEFT, the Trainer of transformers, Lightning and Keras call a key. The path of what
-// is in one table alone is whole.
+// What PyTorch, PEFT, the Trainer of transformers, Lightning and Keras call a key, and keys that
+// are written without their table. The path of what is in one table alone is whole.
 struct Habit {
   std::string_view theirs, path;
 };
 
 constexpr Habit kHabits[] = {
     {"lr", "optimizer.learning_rate"},
+    {"learning_rate", "optimizer.learning_rate"},
     {"weight_decay", "optimizer.weight_decay"},
+    {"layers", "model.layers"},
+    {"adapters", "model.adapters"},
     {"batch_size", "batch.global"},
     {"train_batch_size", "batch.global"},
     {"per_device_train_batch_size", "batch.micro"},

@@ -5,6 +5,12 @@
 namespace plait::config {
 namespace {
 
+// U+2018 to U+201F, and the angular ones.
+bool is_typographic_quote(std::string_view text) {
+  if (text.starts_with("\u00ab") || text.starts_with("\u00bb")) return true;
+  return text.size() > 2 && text.starts_with("\xe2\x80") && text[2] >= '\x98' && text[2] <= '\x9f';
+}
+
 class Scanner {
  public:
   Scanner(std::string_view text, int max_parts) : text_(text), max_parts_(max_parts) {}
@@ -26,10 +32,11 @@ class Scanner {
     } else if (c == '.') {
       begin_part();
       dots_ += 1;
-      if (dots_ >= max_parts_) found_ = {ScanFault::kLongKey, line_, column_of_run_};
+      if (dots_ >= max_parts_) found_ = {ScanFault::kLongKey, line_, column_of_run_, false};
       advance();
     } else if (static_cast<unsigned char>(c) >= 0x80) {
-      found_ = {ScanFault::kForeign, line_, static_cast<int>(at_ - line_begin_) + 1};
+      found_ = {ScanFault::kForeign, line_, static_cast<int>(at_ - line_begin_) + 1,
+                is_typographic_quote(text_.substr(at_))};
     } else if (c == ' ' || c == '\t') {
       advance();  // spaces may surround the dots of a key
     } else {

@@ -16,6 +16,7 @@ enum class ScanFault {
 struct Scan {
   ScanFault fault = ScanFault::kNone;
   int line = 0, column = 0;  // position of the key or character
+  bool is_quote = false;     // of kForeign: a typographic quotation mark, as of a word processor
 };
 
 // Follows strings and comments as TOML defines them. In invalid TOML the scan is exact up to the

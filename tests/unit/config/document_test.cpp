@@ -86,6 +86,10 @@ TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
   CHECK(contains(problem_of("a = 1\nbä = 2"),
                  "x.toml:2:2: not TOML: a character beyond ASCII outside quotes"));
   CHECK(contains(problem_of("a = 1 \xc2\xa0"), "x.toml:1:7: not TOML: a character beyond ASCII"));
+  for (const char* quote : {"“", "”", "‘", "’", "„", "«", "»"})
+    CHECK(contains(problem_of(std::string("a = ") + quote + "b" + quote),
+                   "x.toml:1:5: not TOML: a typographic quotation mark; write \" or '"));
+  CHECK(contains(problem_of("a = –1"), "x.toml:1:5: not TOML: a character beyond ASCII"));
 }
 
 TEST_CASE("depth is bounded, in values and in keys, and in both together") {

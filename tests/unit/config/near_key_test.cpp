@@ -53,5 +53,7 @@ TEST_CASE("a key that is not known: what was probably meant") {
   CHECK(near_key("target_modules", adapter) == "match");
   CHECK(near_key("batch_size", std::vector<std::string>{"batch", "global"}) == "global");
   CHECK(plait::config::usual_path("lr") == "optimizer.learning_rate");
+  CHECK(plait::config::usual_path("learning_rate") == "optimizer.learning_rate");
+  CHECK(plait::config::usual_path("adapters") == "model.adapters");
   CHECK(plait::config::usual_path("r") == "");
 }
