@@ -67,6 +67,15 @@ class Csv(Case):
                    "and 'x' in [data.train] (of 3)")
         self.expect(0, "check", "t.toml", "data.eval.fit_on=a.csv", 'data.eval.input=["x", "colour"]')
 
+    def test_identifiers_among_the_categories(self):
+        lines = flowers(40, 1).splitlines()
+        self.write("a.csv", "".join(f"{'name' if i == 0 else f'flower {i}'},{line}\n" for i, line in enumerate(lines)))
+        self.write("t.toml", RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\ncategories = ["*"]\n' + MODEL)
+        said = self.expect(0, "check", "t.toml").err
+        self.assertIn("column 'name' has 40 different texts in 40 lines, as an identifier has", said)
+        self.assertNotIn("column 'colour'", said)
+        self.assertNotIn("identifier", self.expect(0, "check", "t.toml", 'data.train.categories=["colour"]', 'data.train.input=["length"]').err)
+
     def test_lines_that_are_left_out(self):
         self.write("a.csv", "x,kind\n1,ant\n2,cat\n,dog\n4,ant\n?,\n")
         self.write("t.toml", RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\nmissing = "drop"\n' + MODEL)

@@ -175,6 +175,19 @@ class Csv : public ColumnDataset {
     for (const std::string& name : request.integers) texts_.push_back({{name}, {}});
   }
 
+  // Names, numbers of tickets: what categories = ["*"] takes along.
+  static void tell_identifiers(const Host& host, const std::string& file, const csv::Table& t) {
+    constexpr int64_t kFewest = 20;  // lines that tell
+    if (t.rows < kFewest) return;
+    for (const auto& [column, texts] : t.fit.categories)
+      if (static_cast<int64_t>(texts.size()) * 2 > t.rows)
+        host.log(PLAIT_LOG_WARN, file + ": column '" + column + "' has " +
+                                     std::to_string(texts.size()) + " different texts in " +
+                                     std::to_string(t.rows) +
+                                     " lines, as an identifier has: other samples have none of "
+                                     "them; name the other columns of texts in `categories`");
+  }
+
   // What was found out, as it decides what the numbers mean.
   static void tell(const Host& host, const Options& o, const csv::Request& request,
                    const csv::Table& t) {
@@ -188,6 +201,7 @@ class Csv : public ColumnDataset {
       host.log(PLAIT_LOG_INFO, file + ": " + std::to_string(t.dropped) + " of " +
                                    std::to_string(t.rows + t.dropped) +
                                    " lines have a missing cell and are left out");
+    if (o.text("fit_on").empty()) tell_identifiers(host, file, t);
     if (request.target_type != csv::TargetType::kClass || !request.classes.empty()) return;
     std::string list;
     constexpr size_t kMost = 20;
