@@ -130,8 +130,9 @@ class Experiments(Case):
         with self.assertRaisesRegex(TypeError, "'x' is a list, expected a NumPy array, a tensor of DLPack"):
             session.predict({"x": [[0.0] * 8]})
         session.close()
-        with self.assertRaises(plait.InvalidError):
+        with self.assertRaisesRegex(plait.InvalidError, "this Session is closed"):
             session.evaluate()
+        session.cancel()  # of nothing
         for source, overrides, path in ((TINY, {"run.steps": None}, "run.steps"), ({**TINY, "run": {"steps": None}}, (), "run.steps"), ({"run": None}, (), "run"),
                                         ({**TINY, "model": {"layers": [{}, {"type": None}]}}, (), r"model.layers\[1\].type")):
             with self.assertRaisesRegex(TypeError, rf"\[python\] {path} is None, which is no value of TOML; leave the key out"):
@@ -147,6 +148,10 @@ class Experiments(Case):
             self.engine.checkpoints.compare("a", "b", "all")
         with self.assertRaisesRegex(ValueError, "dtype is 'f64', expected one of None, 'f32', 'bf16', 'f16'"):
             self.engine.checkpoints.export("a", "b", dtype="f64")
+
+    def test_a_folder_is_no_experiment(self):
+        with self.assertRaisesRegex(plait.ConfigError, f"Is a directory; name the file in it, as in {self.folder}/experiment.toml"):
+            self.engine.experiment(self.folder)
 
     def test_what_an_object_says_of_itself(self):
         path = self.folder / "e.toml"

@@ -6,7 +6,7 @@ import os
 import weakref
 
 from plait import _abi
-from plait.errors import StateError, check, interrupts_behind, text_of
+from plait.errors import InvalidError, StateError, check, interrupts_behind, text_of
 
 
 class Handle:
@@ -26,10 +26,12 @@ class Handle:
 
     @property
     def _handle(self):
-        """Errors: StateError in a process that was forked from the one that made it: the threads of the library are not there."""
+        """Errors: InvalidError behind close(), StateError in a process that was forked from the one that made it: the threads of the library are not there."""
         if os.getpid() != self._process:
             raise StateError(f"[python] this {type(self).__name__} was made in another process ({self._process}), of which this one ({os.getpid()}) is a "
                              "fork; make it in each process, or start processes by multiprocessing.get_context(\"spawn\")")
+        if not self._pointer:
+            raise InvalidError(f"[python] this {type(self).__name__} is closed; make another one, or use it inside of its `with`")
         return self._pointer
 
     @property

@@ -203,8 +203,12 @@ class Session(Handle):
         return Step._of(result)
 
     def cancel(self):
-        """Asks a run to save and stop behind the current step, or an evaluation to end; without one the next. Any thread."""
-        _abi.lib.plait_session_cancel(self._handle)
+        """Asks a run to save and stop behind the current step, or an evaluation to end; without one the next. Any thread.
+
+        A session that is closed has nothing left to stop.
+        """
+        if self._finalizer.alive:
+            _abi.lib.plait_session_cancel(self._handle)
 
     def _end_request(self, dataset="train"):
         """No later call is stopped by a cancel() that may have come when its call was over already.
