@@ -271,10 +271,20 @@ std::string set_hint(const std::string& file) {
   return others.empty() ? "" : "; " + others + " downloads it";
 }
 
+// The name of a file that a dataset did not find; "" where the line is about something else.
+std::string unopened_data(const std::string& line) {
+  const size_t end = line.find("': cannot open it: No such file or directory");
+  if (end == std::string::npos || end == 0 || line.find("[data.") == std::string::npos) return "";
+  const size_t begin = line.rfind('\'', end - 1) + 1;
+  return fs::path(line.substr(begin, end - begin)).filename();
+}
+
 }  // namespace
 
 std::string Context::hint_for(const std::string& line) const {
   if (is_sweep(line)) return "; plait sweep trains with each of several values";
+  if (const std::string file = unopened_data(line); !file.empty())
+    return "; pass its folder with --data DIR (or set PLAIT_DATA)" + set_hint(file);
   constexpr std::string_view kFile = "file '";
   const size_t at = line.find(kFile);
   if (at == std::string::npos || line.find("' not found") == std::string::npos) return "";

@@ -22,7 +22,7 @@ CliError exists(const std::string& verb, const std::string& path, const std::str
 
 void check_replaced(const Context& context, const std::string& verb, const std::string& path) {
   std::error_code ignored;
-  if (!context.yes && fs::is_regular_file(path, ignored))
+  if (path != "-" && !context.yes && fs::is_regular_file(path, ignored))
     throw exists(verb, path, "choose another name, or replace it with --yes");
 }
 

@@ -139,6 +139,8 @@ class Once(Files):
         self.fails(2, ["board", "--value", "loss", "--value", "lr"], "--html")
         self.fails(3, ["board", "--html", "no/where.html"], "cannot write 'no/where.html'")
         self.expect(0, "board", "--html", "out.html")
+        self.assertTrue(self.expect(0, "board", "--html", "-").out.startswith((self.folder / "out.html").read_text()[:200]))
+        self.assertFalse((self.folder / "-").exists())
         before = (self.folder / "out.html").read_bytes()
         words = ["sh", "-c", 'ulimit -f 1; exec "$0" board --yes --html out.html', PLAIT]
         full = subprocess.run(words, cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)

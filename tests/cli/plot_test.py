@@ -53,6 +53,8 @@ class Plot(Case):
         self.fails(2, ["plot", "a", "--svg", "out.png"],
                    "--svg writes SVG, found the name 'out.png'")
         self.fails(2, ["plot", "a", "--svg", "out.svg"], "[plot] 'out.svg' exists; choose another name, or replace it with --yes")
+        self.write("-", "a file of that name is none of its business")
+        self.assertEqual(self.expect(0, "plot", "a", "b", "--svg", "-").out, (self.folder / "out.svg").read_text())
         self.expect(0, "plot", "a/metrics.ndjson", "b", "--svg", "out.svg", "--yes")
         picture = xml.etree.ElementTree.parse(self.folder / "out.svg").getroot()
         lines = picture.findall("{http://www.w3.org/2000/svg}polyline")

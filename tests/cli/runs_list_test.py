@@ -52,7 +52,7 @@ class Runs(Case):
             self.assertLessEqual(max(map(len, lines)), columns)
             for head in there:
                 self.assertIn(head, lines[0].split())
-        self.fails(2, ["runs", "--sort", "los"], "no run has a value 'los' (did you mean 'loss'?)")
+        self.fails(2, ["runs", "--sort", "los"], "no run has a value 'los' (did you mean 'loss'?); there are: ", "mean_loss")
 
     def test_a_path_is_whole_unless_it_would_be_alone(self):
         path = "runs/of-a-long-name-20261127-144650-dafeca/with-a-part-behind-it"

@@ -366,6 +366,10 @@ length = 50
                              (["none.toml"], "none.toml")):
             with self.subTest(words=words):
                 self.fails(2, ["data", "show", *words], *says)
+        self.write("idx.toml", MODEL + '[data.train]\ntype = "idx"\nimages = "x-images-idx3-ubyte.gz"\nlabels = "x-labels-idx1-ubyte.gz"\n')
+        said = self.plait("data", "show", "idx.toml")
+        self.assertIn("'x-images-idx3-ubyte.gz': cannot open it: No such file or directory", said.err)
+        self.assertIn("pass its folder with --data DIR (or set PLAIT_DATA)", said.err)
         self.fails(2, ["check", "e.toml", 'data.train.tokenizer.type=bytes'], "data.train.files: file 'none.jsonl' not found")
         self.fails(2, ["data", "show", "a.jsonl", "--tokenizer", "bytes"], "a.jsonl', line 1, key 'messages': no template says",
                    "chatml, llama2, llama3")

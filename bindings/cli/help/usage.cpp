@@ -55,7 +55,9 @@ std::string unknown_option(const CLI::App& verb, const std::string& word) {
     }
   for (const Habit& habit : kHabits)
     if (name == habit.theirs) return "there is no option '" + name + "'; " + habit.ours;
-  std::string text = "there is no option '" + name + "'" + did_you_mean(name, names);
+  const bool is_letter = name.size() == 2;  // all of which are equally near
+  std::string text =
+      "there is no option '" + name + "'" + (is_letter ? "" : did_you_mean(name, names));
   if (takes_values(verb))
     text += "; to override a value of the experiment, write it without dashes: run.steps=5";
   return text;
@@ -115,6 +117,10 @@ std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseE
                among = text.find(" not in {");
   const std::vector<std::string> extras = app.remaining(true);
   if (!extras.empty()) return left_over(verb, extras);
+  constexpr std::string_view kUnread = "Could not convert: ";  // and OPTION = WORD
+  if (const size_t equals = text.find(" = "); text.starts_with(kUnread) && equals != text.npos)
+    return text.substr(kUnread.size(), equals - kUnread.size()) + " is '" +
+           text.substr(equals + 3) + "', expected a number";
   if (dynamic_cast<const CLI::RequiredError*>(&error) && required != std::string::npos)
     return missing(verb, text.substr(0, required));
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) && text.find(": At Most 1 ") != text.npos)

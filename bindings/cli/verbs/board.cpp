@@ -34,6 +34,10 @@ size_t most_runs(const BoardArguments& arguments) {
 int write_page(Context& context, const BoardArguments& arguments, const Board& board) {
   const std::string page =
       page_of(board.list(), most_runs(arguments), arguments.values, arguments.log);
+  if (arguments.html == "-") {
+    context.terminal.raw(page);
+    return kOk;
+  }
   write_whole_file(arguments.html, page);
   context.terminal.record({{"schema", 1}, {"file", arguments.html}});
   context.terminal.note("wrote " + arguments.html);
@@ -173,7 +177,8 @@ void add_board(CLI::App& app, Context& context) {
   verb->add_flag("--once", arguments->once,
                  "prints one screen and ends, as it does without a terminal");
   verb->add_option("--html", arguments->html,
-                   "writes a page with the runs and the curves of all values, in place of text")
+                   "writes a page with the runs and the curves of all values, in place of text; -: "
+                   "to standard output")
       ->type_name("FILE");
   verb->add_option("--limit", arguments->limit,
                    "runs of one screen or of the page, and of its curves; 0: all; default: what "

@@ -77,10 +77,15 @@ int plot(Context& context, PlotArguments arguments) {
   if (!drawn)
     throw CliError(kUsage,
                    "[cli] no value is above 0, so a logarithmic axis shows none; omit --log");
-  context.terminal.record(record);
   const std::string title = title_of(arguments);
+  const std::string svg = arguments.svg.empty() ? "" : chart_svg(curves, {title, arguments.log});
+  if (arguments.svg == "-") {
+    context.terminal.raw(svg);
+    return kOk;
+  }
+  context.terminal.record(record);
   if (!arguments.svg.empty()) {
-    write_whole_file(arguments.svg, chart_svg(curves, {title, arguments.log}));
+    write_whole_file(arguments.svg, svg);
     context.terminal.note("wrote " + arguments.svg);
     return kOk;
   }
@@ -104,7 +109,9 @@ void add_plot(CLI::App& app, Context& context) {
                    "eval/accuracy and others; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  verb->add_option("--svg", arguments->svg, "writes a picture in place of text")->type_name("FILE");
+  verb->add_option("--svg", arguments->svg,
+                   "writes a picture in place of text; -: to standard output")
+      ->type_name("FILE");
   verb->add_flag("--log", arguments->log, "logarithmic y axis");
   verb->add_option("--columns", arguments->columns, "width of the text; default: the window's")
       ->type_name("N")

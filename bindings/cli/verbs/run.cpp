@@ -227,7 +227,10 @@ void Run::report(const Json& facts, const plait_step_result& last, bool saved) {
     terminal_.paragraph(rates_text(rates) + times_text(seconds, trained));
   } else {
     terminal_.paragraph(
-        strf("nothing to do: step %lld was the last; run.steps=N changes the length", step));
+        (steps > 0 && steps < step
+             ? strf("nothing to do: step %lld is past the last one, %lld", step, steps)
+             : strf("nothing to do: step %lld was the last", step)) +
+        "; run.steps=N changes the length");
   }
   if (!evaluation.is_null()) show_metrics(terminal_, evaluation);
   if (terminal_.quiet) return;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/runs/metrics.hpp"
 #include "bindings/cli/runs/run_record.hpp"
 #include "bindings/cli/terminal/fitted_columns.hpp"
@@ -41,7 +42,8 @@ void check_name(const std::string& name, const std::vector<RunRecord>& runs) {
   if (there.contains(name) || runs.empty()) return;
   const std::string near = nearest(name, there);
   throw CliError(kUsage, "[cli] no run has a value '" + name + "'" +
-                             (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+                             (near.empty() ? "" : " (did you mean '" + near + "'?)") +
+                             "; there are: " + joined({there.begin(), there.end()}, ", "));
 }
 
 // Runs without the value come last.
