@@ -45,7 +45,7 @@ class Scanner {
       if (part)
         begin_part();
       else
-        dots_ = -1;
+        end_run();
       advance();
     }
   }
@@ -61,10 +61,11 @@ class Scanner {
     if (text_[at_] == '\n') {
       ++line_;
       line_begin_ = at_ + 1;
-      dots_ = -1;
+      end_run();
     }
     ++at_;
   }
+  void end_run() { dots_ = -1; }
 
   void skip_comment() {
     while (at_ < text_.size() && text_[at_] != '\n') ++at_;

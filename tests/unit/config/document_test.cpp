@@ -83,6 +83,7 @@ TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
   CHECK(parse("\xEF\xBB\xBF"
               "a = \"ä\" # ö\n'ü' = '''日\n本'''")
             .root.keys() == std::vector<std::string>{"a", "ü"});
+  CHECK(problem_of("\xEF\xBB\xBF# ö\na = 1").empty());
   CHECK(contains(problem_of("a = 1\nbä = 2"),
                  "x.toml:2:2: not TOML: a character beyond ASCII outside quotes"));
   CHECK(contains(problem_of("a = 1 \xc2\xa0"), "x.toml:1:7: not TOML: a character beyond ASCII"));
@@ -90,6 +91,7 @@ TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
     CHECK(contains(problem_of(std::string("a = ") + quote + "b" + quote),
                    "x.toml:1:5: not TOML: a typographic quotation mark; write \" or '"));
   CHECK(contains(problem_of("a = –1"), "x.toml:1:5: not TOML: a character beyond ASCII"));
+  CHECK(contains(problem_of("a = 1 \x80"), "x.toml:1:7: not TOML: a character beyond ASCII"));
 }
 
 TEST_CASE("depth is bounded, in values and in keys, and in both together") {
@@ -125,6 +127,15 @@ TEST_CASE("dots in texts, comments and numbers do not count as parts of a key") 
   CHECK(scan.fault == ScanFault::kLongKey);
   CHECK(scan.line == 2);
   CHECK(scan.column == 2);
+}
+
+TEST_CASE("parts of a key are made of letters, digits, _ and -, or of nothing") {
+  for (const std::string part : {"a", "z", "A", "Z", "0", "9", "_", "-", ""}) {
+    CAPTURE(part);
+    const Scan scan = scan_text("x = " + part + "." + part + "." + part + "." + part, 3);
+    CHECK(scan.fault == ScanFault::kLongKey);
+    CHECK(scan.column == 5);
+  }
 }
 
 TEST_CASE("a file that is absent or too large is a problem") {

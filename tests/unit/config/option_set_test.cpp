@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <utility>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/files.hpp"
@@ -236,6 +238,24 @@ TEST_CASE("options may be larger in a newer plugin") {
   CHECK(defect_of(view).empty());
 }
 
+TEST_CASE("elements of an array of options have one size, of at most 4096 bytes") {
+  struct Largest {
+    plait_option option;
+    char more[4104 - sizeof(plait_option)];
+  };
+  Largest one[2] = {{make_option(PLAIT_OPT_INT, "a", "1"), {}}};
+  const OptionView view(&one[0].option, 1);
+  one[0].option.struct_size = 4096;
+  CHECK(defect_of(view).empty());
+  for (const uint32_t size : {4104u, 100u}) {
+    one[0].option.struct_size = size;
+    CHECK(contains(defect_of(view), "options have struct_size " + std::to_string(size)));
+  }
+  plait_option two[] = {make_option(PLAIT_OPT_INT, "a", "1"), make_option(PLAIT_OPT_INT, "b", "1")};
+  two[1].struct_size -= 8;
+  CHECK(defect_of(OptionView(two)) == "options differ in struct_size");
+}
+
 TEST_CASE("malformed declarations are found") {
   const auto defect = [](plait_option o) { return defect_of(OptionView(&o, 1)); };
   plait_option o = make_option(PLAIT_OPT_INT, "n", "1");
@@ -259,6 +279,76 @@ TEST_CASE("malformed declarations are found") {
   const plait_option twice[] = {make_option(PLAIT_OPT_INT, "n", "1"),
                                 make_option(PLAIT_OPT_INT, "n", "1")};
   CHECK(contains(defect_of(OptionView(twice)), "declared twice"));
+  o = make_option(PLAIT_OPT_INT, "", "1");
+  CHECK(defect(o) == "an option has no name");
+  o.name = nullptr;
+  CHECK(defect(o) == "option number 0 has no name");
+}
+
+TEST_CASE("malformed limits are found") {
+  const auto defect = [](uint32_t type, const char* value, uint32_t flags, double min, double max) {
+    plait_option o = make_option(type, "n", value);
+    o.flags = flags;
+    o.min = min;
+    o.max = max;
+    return defect_of(OptionView(&o, 1));
+  };
+  const uint32_t least = PLAIT_OPT_HAS_MIN, most = PLAIT_OPT_HAS_MAX;
+  CHECK(defect(PLAIT_OPT_REAL, "1.0", 1u << 30, 0, 0) ==
+        "option 'n' has flags 1073741824, of which some are unknown");
+  for (const uint32_t excluded : {PLAIT_OPT_MIN_EXCLUSIVE | most, PLAIT_OPT_MAX_EXCLUSIVE | least})
+    CHECK(defect(PLAIT_OPT_REAL, "1.0", excluded, 0, 2) ==
+          "option 'n' excludes a limit that it does not have");
+  for (const uint32_t limited : {least, most, least | most}) {
+    CAPTURE(limited);
+    CHECK(defect(PLAIT_OPT_BOOL, "true", limited, 0, 2) ==
+          "option 'n' has limits, which only numbers have");
+    CHECK(defect(PLAIT_OPT_REAL, "1.0", limited, NAN, NAN) ==
+          "option 'n' has a limit that is not a number");
+    for (const uint32_t type : {PLAIT_OPT_INT, PLAIT_OPT_REAL})
+      CHECK(defect(type, "1", limited, 1, 1) == "");
+    for (const uint32_t type : {PLAIT_OPT_INTS, PLAIT_OPT_REALS})
+      CHECK(defect(type, "[1]", limited, 1, 1) == "");
+  }
+  for (const auto& [min, max] : {std::pair{double{NAN}, 2.0}, {0.0, double{NAN}}})
+    CHECK(defect(PLAIT_OPT_REAL, "1.0", least | most, min, max) ==
+          "option 'n' has a limit that is not a number");
+  CHECK(defect(PLAIT_OPT_REAL, "1.0", least | most, 2, 0.5) ==
+        "option 'n' has a minimum of 2 above its maximum of 0.5");
+}
+
+TEST_CASE("choices belong to texts; the kind of item to items") {
+  const auto defect = [](uint32_t type, const char* value, const char* choices) {
+    plait_option o = make_option(type, "n", value);
+    o.choices = choices;
+    return defect_of(OptionView(&o, 1));
+  };
+  CHECK(defect(PLAIT_OPT_TEXT, "\"a\"", "a|b") == "");
+  CHECK(defect(PLAIT_OPT_TEXTS, "[\"a\"]", "a|b") == "");
+  for (const uint32_t type : {PLAIT_OPT_INT, PLAIT_OPT_PATH})
+    CHECK(defect(type, nullptr, "a|b") == "option 'n' has choices, which only texts have");
+  for (const uint32_t type : {PLAIT_OPT_ITEM, PLAIT_OPT_ITEMS}) {
+    CHECK(defect(type, nullptr, PLAIT_KIND_DATASET) == "");
+    for (const char* none : {static_cast<const char*>(nullptr), "dataset"})
+      CHECK(defect(type, nullptr, none) == "option 'n' names no kind of item in its choices");
+  }
+  for (const uint32_t type : {PLAIT_OPT_TEXT, PLAIT_OPT_PATH})
+    CHECK(defect(type, "a", nullptr) == "option 'n' has a default without quotes: a");
+}
+
+TEST_CASE("descriptions of options: limits in full up to 1e15, items by their kind") {
+  plait_option o = make_option(PLAIT_OPT_INT, "n", "1");
+  const auto limited = [&o](double limit) {
+    return describe_option(at_most(at_least(o, -limit), limit));
+  };
+  CHECK(limited(999999999999999) == "integer >= -999999999999999 and <= 999999999999999");
+  CHECK(limited(1e15) == "integer >= -1e+15 and <= 1e+15");
+  o = make_option(PLAIT_OPT_ITEM, "n", nullptr);
+  o.choices = PLAIT_KIND_PEFT;
+  CHECK(describe_option(o) == "table: {type = \"NAME\", ...} of a method");
+  o.choices = PLAIT_KIND_DATASET;
+  CHECK(describe_option(o) == "table: {type = \"NAME\", ...} of a dataset");
+  CHECK(describe_option(make_option(99, "n", nullptr)) == "unknown type");
 }
 
 TEST_CASE("paths: data folder first, then beside the experiment") {
