@@ -16,9 +16,10 @@ namespace {
 
 constexpr int64_t kPiece = 1 << 18;  // elements that are joined or split at a time
 
-// The two halves of elements of a block, on the host.
+// The two halves of a piece of n elements of a block, on the host.
 struct HostHalves {
-  explicit HostHalves(int64_t n) : high(static_cast<size_t>(n)), low(static_cast<size_t>(n)) {}
+  explicit HostHalves(int64_t n)
+      : high(static_cast<size_t>(std::min(kPiece, n))), low(high.size()) {}
   void join(int64_t n, float* to) const {
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) to[i] = kit::join_halves({high[i], low[i]});
   }
@@ -147,7 +148,7 @@ void read_block(runtime::Executor& executor, const plan::LocalBlock& block, int6
   if (!block.is_split())
     return executor.read(plan::offset_by(block.at, first, block.dtype), to,
                          program::bytes_of(n, block.dtype));
-  HostHalves halves(std::min(kPiece, n));
+  HostHalves halves(n);
   each_piece(n, [&](int64_t at, int64_t count) {
     const auto size = static_cast<uint64_t>(count);
     executor.read(high_at(block, first + at), halves.high.data(), size * sizeof(uint16_t));
@@ -162,7 +163,7 @@ void write_block(runtime::Executor& executor, const plan::LocalBlock& block, int
   if (!block.is_split())
     return executor.write(plan::offset_by(block.at, first, block.dtype), from,
                           program::bytes_of(n, block.dtype));
-  HostHalves halves(std::min(kPiece, n));
+  HostHalves halves(n);
   each_piece(n, [&](int64_t at, int64_t count) {
     const auto size = static_cast<uint64_t>(count);
     halves.split(count, static_cast<const float*>(from) + at);

@@ -71,11 +71,11 @@ std::shared_ptr<plugin::Registry> plugins() {
   // file in turn.
   plugin::RegistrySettings settings;
   settings.unload = false;
-  auto registry =
-      load_plugins({"device-reference", "device-async", "layer-dense", "layer-activation",
-                    "layer-dropout", "layer-loss", "layer-metric", "data-csv", "data-synthetic",
-                    "optimizer-adamw", "optimizer-sgd", "comm-threads"},
-                   settings);
+  auto registry = load_plugins(
+      {"device-reference", "device-async", "layer-dense", "layer-activation", "layer-dropout",
+       "layer-embedding", "layer-transformer", "layer-loss", "layer-metric", "peft-adalora",
+       "data-csv", "data-synthetic", "optimizer-adamw", "optimizer-sgd", "comm-threads"},
+      settings);
   if (extra_plugin) registry->load_static(*extra_plugin);
   return registry;
 }

@@ -162,6 +162,30 @@ TEST_CASE("each of several losses is divided by the weights that it counts itsel
   }
 }
 
+TEST_CASE("a term of adapters that samples choose is a mean over the samples of all adapters") {
+  const Folder folder;
+  {
+    std::ofstream csv(folder / "data.csv");
+    csv << "a,b,c,label,adapter\n";
+    for (int s = 0; s < 64; ++s)
+      csv << s % 7 << "," << s % 5 << "," << s % 3 << "," << s % 3 << "," << (s % 4 == 0) << "\n";
+  }
+  const std::string data = "={type=\"csv\", path=\"" + folder / "data.csv" +
+                           "\", integers=[\"adapter\"], target=[\"label\"], target_type=\"i32\"}",
+                    adapter = "type=\"adalora\", match=[\"*.weight\"], orth_reg_weight=0.5";
+  const Lines lines = run(
+      keys({"metrics=[]", "data.train" + data, "data.eval" + data, "model.adapter_field=adapter",
+            "model.adapters=[{name=\"a\", " + adapter + ", init_rank=3, target_rank=2}, " +
+                "{name=\"b\", " + adapter + ", init_rank=2, target_rank=1}]"}));
+  const auto figure = [&](const char* name) { return lines.step[name].get<double>(); };
+  const double a = figure("orthogonality.a"), b = figure("orthogonality.b");
+  CHECK(a > b);
+  CHECK(b > 0);
+  CHECK(figure("mean_loss") ==
+        doctest::Approx(lines.evaluation["loss"].get<double>() + 0.5 * (48 * a + 16 * b) / 64)
+            .epsilon(1e-6));
+}
+
 TEST_CASE("a loss that counts nothing has no figure, and adds nothing to the sum") {
   const Folder folder;
   const std::string data = labelled_data(folder, 0);
@@ -209,9 +233,23 @@ TEST_CASE("a step that is not finite does not count in its metrics") {
 
 TEST_CASE("a line of metrics has the figures of its step") {
   const Folder folder;
+  {
+    std::ofstream csv(folder / "data.csv");
+    csv << "a,b,c,d,label\n";
+    for (int s = 0; s < 60; ++s)
+      csv << "w" << s % 7 << ",w" << s % 5 << ",w" << s % 3 << ",w" << s % 2 << "," << s % 3
+          << "\n";
+  }
+  const std::string data = "={type=\"csv\", path=\"" + folder / "data.csv" +
+                           "\", categories=[\"*\"], encoding=\"id\", target=[\"label\"], "
+                           "target_type=\"i32\"}";
   const auto outcomes =
-      run_all(keys({"metrics=[]", "optimizer.learning_rate=0.01"}), 1, folder / "run",
-              [](int) -> FileSystem& { return FileSystem::posix(); });
+      run_all(keys({"metrics=[]", "optimizer.learning_rate=0.01", "run.peak_tflops=0.001",
+                    "data.train" + data, "data.eval" + data,
+                    "model.layers=[{type=\"embedding\", vocabulary=7, width=8}, "
+                    "{type=\"attention\", heads=2}, {type=\"flatten\"}, "
+                    "{type=\"linear\", out=4}]"}),
+              1, folder / "run", [](int) -> FileSystem& { return FileSystem::posix(); });
   REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
   const session::StepResult& last = outcomes[0].last;
   Json line;
@@ -232,6 +270,11 @@ TEST_CASE("a line of metrics has the figures of its step") {
   is("samples_per_s", last.samples_per_s);
   is("mean_loss", last.mean_loss);
   is("tflops", last.tflops);
+  is("tflops_full", last.tflops_full);
+  is("mfu", last.mfu);
+  is("mfu_full", last.mfu_full);
+  is("tokens", 60 * 4);
+  is("tokens_per_s", last.tokens_per_s);
   CHECK(line["elapsed_s"].get<double>() > 0);
   CHECK(line["time"].get<double>() > 1.7e9);
 }
