@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "engine/base/error.hpp"
 
 namespace {
@@ -22,6 +24,7 @@ Manifest sample() {
   m.state.config_hash = "abc";
   m.state.settings = {{"run.seed", "42"}, {"model.optimizer.type", "\"sgd\""}};
   m.state.engine_version = "0.1.0";
+  m.state.saved_at = 1700000000;
   m.state.lineage = "00ab";
   m.state.lineage_from = 500;
   m.commit = 9;
@@ -70,6 +73,7 @@ TEST_CASE("a manifest is read back as it was written, byte by byte") {
   const std::string text = manifest_text(sample());
   const Manifest m = parse_manifest(text, "m");
   CHECK(manifest_text(m) == text);
+  CHECK(m.state.saved_at == 1700000000);
   CHECK(m.state.seed == UINT64_MAX);
   CHECK(m.state.world.tensor == 2);
   CHECK(m.state.lineage == "00ab");
@@ -122,6 +126,49 @@ TEST_CASE("an intact manifest of a newer format is refused clearly") {
   refusal("\"format_version\": 1", "\"format_version\": 0");
 }
 
+// Its records need not be those that this engine knows.
+TEST_CASE("the version is refused before what a newer format may have") {
+  const std::string body(unseal_manifest(manifest_text(sample()), "m"));
+  const std::string newer =
+      replaced(replaced(body, "\"format_version\": 1", "\"format_version\": 2"), "\"size\": 123",
+               "\"size\": \"123\"");
+  CHECK_THROWS_WITH_AS(parse_manifest(seal_manifest(newer), "m"),
+                       doctest::Contains("m has format version 2"), plait::Error);
+}
+
+TEST_CASE("tensors and parameters of a base are sorted; a tensor that is there twice is refused") {
+  Manifest m = sample();
+  m.state.bases[0].parameters = {"model.b", "model.a"};
+  m.tensors.insert(m.tensors.begin(), m.tensors[0]);
+  m.tensors.push_back(m.tensors[0]);
+  m.tensors[0].name = "x";
+  m.tensors[1].name = "v";
+  const Manifest read = parse_manifest(manifest_text(m), "m");
+  CHECK(read.state.bases[0].parameters == std::vector<std::string>{"model.a", "model.b"});
+  for (size_t i = 0; i < 3; ++i) CHECK(read.tensors[i].name == std::string(1, "vwx"[i]));
+  m.tensors[1].name = "x";
+  m.tensors[0].name = "w";
+  m.tensors[2].name = "w";
+  CHECK_THROWS_WITH_AS(parse_manifest(manifest_text(m), "m"),
+                       doctest::Contains("m: tensor 'w' is in the manifest twice"), plait::Error);
+}
+
+TEST_CASE("names of files have up to 255 bytes, hashes 32 digits") {
+  for (const auto& [bytes, fits] : {std::pair{255, true}, {256, false}}) {
+    Manifest m = sample();
+    m.files[0].name = std::string(static_cast<size_t>(bytes), 'f');
+    CAPTURE(bytes);
+    if (fits)
+      CHECK(parse_manifest(manifest_text(m), "m").files[0].name == m.files[0].name);
+    else
+      CHECK_THROWS_WITH_AS(parse_manifest(manifest_text(m), "m"),
+                           doctest::Contains("a string of at most 255 bytes"), plait::Error);
+  }
+  const std::string hash = "00000000000000010000000000000002";
+  CHECK(refusal(hash, hash.substr(1)).find("32 hexadecimal digits") != std::string::npos);
+  CHECK(refusal(hash, hash + "0").find("a string of at most 32 bytes") != std::string::npos);
+}
+
 TEST_CASE("a manifest names no file outside of its folder") {
   for (const char* name :
        {"",         ".",         "..",        "/",          "./",         "../",     "../m",
@@ -150,6 +197,16 @@ TEST_CASE("manifests that make no sense are refused by key") {
         std::string::npos);
   CHECK(refusal("00000000000000010000000000000002", "0000000000000001000000000000000X")
             .find("hexadecimal") != std::string::npos);
+  CHECK(refusal("\"saved_at\": 1700000000", "\"saved_at\": 9223372036854775808")
+            .find("'saved_at' in the manifest must be a whole number from 0 to 2^63-1") !=
+        std::string::npos);
+  CHECK(refusal("\"files\": [", "\"files\": [1, ").find("'files.' in the manifest must be an ") !=
+        std::string::npos);
+  CHECK(
+      refusal("\"tensors\": [", "\"tensors\": [[], ").find("'tensors.' in the manifest must be ") !=
+      std::string::npos);
+  CHECK(refusal("\"files\": [", "\"files\": 1, \"f\": [")
+            .find("'files' in the manifest must be a ") != std::string::npos);
   CHECK(refusal("\"extra\": {", "\"extra\": 1, \"e\": {").find("'extra.' ") != std::string::npos);
   CHECK(refusal("\"world\": {", "\"world\": 1, \"w\": {").find("must be an object") !=
         std::string::npos);
@@ -200,6 +257,21 @@ TEST_CASE("slices must tile the tensor") {
   bad({top, {"f", "k", {2}, {2}, {}}});
   bad({{"f", "k", {0, 0}, {INT64_MAX, INT64_MAX}, {}}}, {INT64_MAX, INT64_MAX});
   bad({{"f", "k", {INT64_MAX, 0}, {4, 3}, {}}});
+  // A rank may have nothing of a tensor, and a tensor may have nothing at all.
+  const auto good = [](const std::vector<SliceRecord>& slices, std::vector<int64_t> shape) {
+    Manifest m = sample();
+    m.tensors[0].shape = std::move(shape);
+    m.tensors[0].slices = slices;
+    CHECK(parse_manifest(manifest_text(m), "m").tensors[0].slices.size() == slices.size());
+  };
+  good({top, bottom, {"f", "k", {4, 0}, {0, 3}, {}}}, {4, 3});
+  good({{"f", "k", {0, 0}, {0, 3}, {}}, {"f", "l", {0, 0}, {0, 3}, {}}}, {0, 3});
+  bad({}, {0, 3});
+  Manifest one = sample();
+  one.tensors[0].shape = {1};
+  one.tensors[0].slices = {{"f", "k", {0}, {1}, {}}, {"f", "l", {0}, {1}, {}}};
+  CHECK_THROWS_WITH_AS(parse_manifest(manifest_text(one), "m"),
+                       doctest::Contains("must be free of overlaps"), plait::Error);
   Manifest scalar = sample();
   scalar.tensors[0].shape = {};
   scalar.tensors[0].slices = {{"f", "k", {}, {}, {}}};

@@ -177,6 +177,32 @@ TEST_CASE_FIXTURE(Fixture, "no chunks where what they make is no sum over them")
         kHalf, {7});
 }
 
+TEST_CASE_FIXTURE(Fixture, "no chunks where an op says that its result is whole in each of them") {
+  plugin::Extensions extensions;
+  plugin::Host host{registry, log, extensions, "acme"};
+  plait_op_item item{};
+  item.struct_size = sizeof item;
+  item.name = "acme.columns";
+  item.n_outputs = 1;
+  item.infer = [](const plait_host*, const plait_op_desc* desc, plait_shape* outputs) {
+    outputs[0] = make_shape(PLAIT_F32, {desc->inputs[0].dims[1]});
+    return static_cast<plait_error*>(nullptr);
+  };
+  item.shard = [](plait_shard_use* use) {
+    use->inputs[0] = use->have[0];
+    use->outputs[0] = {PLAIT_PLACE_REPLICATE, -1, 0, 0};
+    return uint32_t{1};
+  };
+  host.begin_open();
+  plait_error* e = host.add(&host, PLAIT_KIND_OP, &item);
+  REQUIRE(e == nullptr);
+  host.end_open();
+  stays(std::string(kInputs) + kLogits + R"(
+    %6 f32 (6) grad = acme.columns(%5)
+  )",
+        kHalf, {6});
+}
+
 TEST_CASE_FIXTURE(Fixture, "a region of the backward pass stays in it, also in a pipeline") {
   for (const std::string stage : {"", " stage 1"}) {
     read(R"(

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/passes.hpp"
+#include "engine/program/verify_memory.hpp"
 #include "tests/unit/program/text_fixture.hpp"
 
 using namespace plait;
@@ -203,6 +204,12 @@ TEST_CASE_FIXTURE(Fixture, "collectives that do not match, and what comes betwee
           %3 f32 (4) in %2 = collective_done(%2) {id: 0})",
        "op 1 writes %5, the memory of %1, while a collective works on it: "
        "%2 f32 (4) in %1 = collective_start(%1) {kind: 2, ranks: 2, id: 0}"},
+      {R"(%1 f32 (4) at 0:16 = persistent "g"
+          %2 f32 (4) in %1 = collective_start(%1) {kind: 2, ranks: 2, id: 0}
+          %5 f32 (2) in %1+8 = map() [0.0]
+          %3 f32 (4) in %2 = collective_done(%2) {id: 0})",
+       "op 1 writes %5, the memory of %1, while a collective works on it: "
+       "%2 f32 (4) in %1 = collective_start(%1) {kind: 2, ranks: 2, id: 0}"},
       {R"(%1 f32 (4) at 0:0 = persistent "g"
           %2 f32 (4) in %1 = collective_start(%1) {kind: 2, ranks: 2, id: 0}
           %5 f32 (4) = map(%2) [-x0]
@@ -278,6 +285,28 @@ TEST_CASE_FIXTURE(Fixture, "what looks like a fault and is none") {
     CAPTURE(lines);
     CHECK(fault_in(lines) == "");
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a collective ends where it is waited for, and keeps to its memory") {
+  // The op that waits names the memory, not what the start made of it.
+  read(R"(%1 f32 (4) at 0:0 = persistent "g"
+          %2 f32 (4) in %1 = collective_start(%1) {kind: 2, ranks: 2, id: 0}
+          %3 f32 (4) in %1 = collective_done(%1) {id: 0}
+          %4 f32 (4) in %1 = map() [0.0])");
+  CHECK_FALSE(find_collective_fault(g));
+  // Buffers have the numbers of values, and memory of the plan those of segments.
+  read(R"(%2 f32 (4) at 2:0 = persistent "g"
+          %3 f32 (4) in %2 = collective_start(%2) {kind: 2, ranks: 2, id: 0}
+          %1 f32 (4) = map() [1.0]
+          %4 f32 (4) in %3 = collective_done(%3) {id: 0})");
+  CHECK_FALSE(find_collective_fault(g));
+  // Two weights that have no place yet have none in common.
+  read(R"(%1 f32 (4) at none = persistent "g"
+          %2 f32 (4) at none = persistent "h"
+          %3 f32 (4) in %1 = collective_start(%1) {kind: 2, ranks: 2, id: 0}
+          %4 f32 (4) in %2 = map() [1.0]
+          %5 f32 (4) in %3 = collective_done(%3) {id: 0})");
+  CHECK_FALSE(find_collective_fault(g));
 }
 
 TEST_CASE_FIXTURE(Fixture, "the error names pass, program, op and fault") {
