@@ -60,7 +60,7 @@ class ByPattern : public Splitter {
         case Matched::kRemoved:
         case Matched::kRefused:
         case Matched::kIsolated:
-          return false;
+          break;
         case Matched::kContiguous:
           return match == matched_;
         // Of neighbouring matches the first joins the piece before, and the others stand alone; or

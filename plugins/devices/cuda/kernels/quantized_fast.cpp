@@ -79,7 +79,6 @@ class FewRows {
 
 // The same product of weights that are floats, which lie before the workspace of it.
 struct FloatProduct : AsMatmul {
-  explicit FloatProduct(const plait_op_desc& d) : FloatProduct(d, kit::parse_matmul_quantized(d)) {}
   FloatProduct(const plait_op_desc& d, const kit::MatmulQuantized& p)
       : AsMatmul(d, d.inputs[0], {d.inputs[0].dtype, 2, {p.weights.rows, p.weights.columns}}, 3,
                  p.transpose_b) {}
@@ -92,12 +91,12 @@ struct FloatProduct : AsMatmul {
 class ManyRows {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    parse_product(d);
+    const kit::MatmulQuantized p = parse_product(d);
     if (finer_than_a(d)) {
       why = std::string("y is ") + kit::dtype_name(d.outputs[0].dtype) + ", finer than a";
       return false;
     }
-    const FloatProduct product(d);
+    const FloatProduct product(d, p);
     if (!product.found()) {
       why = "no kernel of matmul takes the product of floats";
       return false;
@@ -110,7 +109,7 @@ class ManyRows {
 
   ManyRows(plait_device* device, const plait_op_desc& d) {
     const kit::MatmulQuantized p = parse_product(d);
-    const FloatProduct product(d);
+    const FloatProduct product(d, p);
     weight_bytes_ = product.weight_bytes();
     product_ = product.prepare(device);
     const int64_t rows = p.weights.rows, columns = p.weights.columns, count = rows * columns;
