@@ -213,6 +213,11 @@ TEST_CASE("folders that are no classes of images: what was found, and what to do
   CHECK(Tree{{"1.png", "rgb.png"}, {"2.png", "rgb.png"}}.error() ==
         "[data.images] path 'T': has no folders, expected one for each class, with its images in "
         "it; there are 2 images in it itself: move them into folders of their classes");
+  Tree texts(Tree::Files{});
+  texts.put("readme.txt", "no image");
+  CHECK(texts.error() ==
+        "[data.images] path 'T': has no folders, expected one for each class, with its images in "
+        "it; check the path");
   const Tree tree{{"a/1.png", "rgb.png"}};
   Given file = tree.given();
   file["path"] = "\"" + tree.path("a/1.png") + "\"";

@@ -256,6 +256,12 @@ TEST_CASE("tiktoken: the encoding by the name of the file, and lines that are wr
                  "offset 7: expected a token in base64"));
   CHECK(contains(text("YQ== 0\nYg== 0\n", "encoding = \"gpt2\""),
                  "offset 7: another token has the id 0"));
+  for (const char* line :
+       {"YQ==1", "YQ== ", "YQ== -1", "YQ== 1x", "YQ== 2147483648", " 1", "Y=== 1", "Y*== 1"})
+    CHECK(contains(text("YQ== 0\n" + std::string(line), "encoding = \"gpt2\""),
+                   "offset 7: expected a token in base64, a space, and an id below"));
+  CHECK(contains(text("YQ== 0\nYQ== 1\n", "encoding = \"gpt2\""),
+                 "offset 7: this token was there before"));
   CHECK(contains(text("", "encoding = \"gpt2\""), "there is no token"));
   CHECK(contains(text("YQ== 0\n", "encoding = \"gpt2\"\npattern = \"a\""),
                  "give encoding or pattern, not both"));
@@ -276,6 +282,16 @@ TEST_CASE("tiktoken: a special token with its id, and one that contains a number
       host::open_tokenizer(engine, "type = \"tiktoken\"\npath = \"" + (folder / "r.tiktoken") +
                                        "\"\npattern = \"[ab]\"\nspecials = [\"<|x|>=0\"]");
   CHECK(host::encode(first, "a<|x|>b") == std::vector<int32_t>{1, 0, 2});
+}
+
+TEST_CASE("tiktoken: lines of another system, empty ones, and a last one without an end") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  write(folder / "r.tiktoken", "YQ== 0\r\n\r\nw78= 1\n\nPz8/ 2\r\nPj4+ 3\r\nYWJj 4");
+  const auto t =
+      host::open_tokenizer(engine, "type = \"tiktoken\"\npath = \"" + (folder / "r.tiktoken") +
+                                       "\"\npattern = \"[?]+|[>]+|abc|.\"");
+  CHECK(host::encode(t, "aÿ??\?>>>abc") == std::vector<int32_t>{0, 1, 2, 3, 4});
 }
 
 // The library tiktoken leaves such text out.

@@ -90,7 +90,8 @@ TEST_CASE("a setting that has no effect is told, with the reason") {
     check({"precision.frozen=compute", "precision.compute=" + type},
           {": precision.frozen has no effect: precision.compute is \"" + type +
            "\", as all weights are kept"});
-  check({"precision.frozen=compute", "precision.compute=bf16"}, {});
+  check({"precision.frozen=compute", "precision.compute=bf16"},
+        {": precision.frozen has no effect: the model has no frozen weights"});
   check({"precision.frozen=master"}, {});
 }
 
