@@ -57,3 +57,44 @@ TEST_CASE("box: elements of odd extents") {
   CHECK_THROWS_AS(elements(Extent{-1}), plait::Error);
   CHECK_THROWS_AS(elements(Extent{INT64_MAX, 2}), plait::Error);
 }
+
+TEST_CASE("box: its runs in the tensor are its elements in order, as long as they can be") {
+  Random random(7);
+  for (int round = 0; round < 2000; ++round) {
+    const Extent dims = random_shape(random);
+    Box box = full_box(dims);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      box.offset[d] = draw(random, 0, dims[d] - 1);
+      box.extent[d] = draw(random, 0, dims[d] - box.offset[d]);
+    }
+    int64_t at = 0, last_end = -1;
+    for_each_run(dims, box, [&](int64_t global_first, int64_t first, int64_t n) {
+      REQUIRE(first == at);
+      REQUIRE(n > 0);
+      REQUIRE(global_first > last_end);  // else it would be one run with the one before
+      for (int64_t i = 0; i < n; ++i) {
+        // The coordinates of element first + i of the box, and its place in the tensor.
+        int64_t rest = first + i, place = 0, size = 1;
+        for (size_t d = dims.size(); d-- > 0;) {
+          place += (box.offset[d] + rest % box.extent[d]) * size;
+          rest /= box.extent[d];
+          size *= dims[d];
+        }
+        REQUIRE(place == global_first + i);
+      }
+      at += n;
+      last_end = global_first + n;
+    });
+    REQUIRE(at == elements(box));
+  }
+}
+
+TEST_CASE("box: what two have in common") {
+  Box both;
+  CHECK(intersect(Box{{0, 2}, {4, 4}}, Box{{3, 0}, {5, 3}}, both));
+  CHECK(both == Box{{3, 2}, {1, 1}});
+  CHECK(!intersect(Box{{0, 2}, {3, 4}}, Box{{3, 0}, {5, 3}}, both));
+  CHECK(!intersect(Box{{0, 3}, {4, 4}}, Box{{3, 0}, {5, 3}}, both));
+  CHECK(intersect(Box{}, Box{}, both));
+  CHECK(both == Box{});
+}

@@ -97,6 +97,10 @@ TEST_CASE("extent split: heads are shared where there are fewer than members") {
   CHECK(cut.range(4) == Range{1, 2});
   CHECK(cut.holders({1, 2}) == Range{4, 8});
   CHECK(ExtentSplit::heads(8, 2, "heads").replicas() == 1);
+  CHECK(cut.padded_extent() == 2);
+  CHECK(ExtentSplit::replicated(7, 3).padded_extent() == 7);
+  CHECK(ExtentSplit::balanced(7, 3).padded_extent() == 7);
+  CHECK(ExtentSplit::even(6, 3, "heads").padded_extent() == 6);
   CHECK_THROWS_WITH(
       ExtentSplit::heads(3, 8, "key heads"),
       "[topology] topology.tensor = 8 does not divide the 3 key heads; use tensor = 3, or "

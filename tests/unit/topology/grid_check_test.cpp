@@ -76,6 +76,16 @@ TEST_CASE("grid check: a world that is not the product") {
   narrow.layers = 1;
   narrow.global = 7;
   CHECK(nearest_sizes(narrow) == GridSizes{1, 1, 7});
+  narrow.global = 1;
+  CHECK(nearest_sizes(narrow) == GridSizes{1, 1, 7});
+  GridRequest chunked = request({1, 1, 1}, 4, 4);  // of two chunks, four layers fill two ranks
+  chunked.global = 1;
+  chunked.chunks = 2;
+  CHECK(nearest_sizes(chunked) == GridSizes{1, 1, 4});
+  GridRequest larger = request({2, 1, 2}, 12);
+  larger.global = 64;
+  CHECK(text(check_grid(larger)).find("data = 3 does not divide batch.global = 64; use") !=
+        std::string::npos);
   CHECK(nearest_sizes(request({1, 1, 1}, kMaxRanks)));
   CHECK(!nearest_sizes(request({1, 1, 1}, 2 * int64_t{kMaxRanks})));
   CHECK(!nearest_sizes(request({1, 1, 1}, int64_t{1} << 60)));
@@ -111,6 +121,11 @@ TEST_CASE("grid check: more stages than layers") {
         "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.virtual_stages = "
         "10 stages "
         "each, each needs one or more; use pipeline = 1 and virtual_stages = 1");
+  chunked = request({3, 1, 1}, 3, 2);
+  chunked.chunks = 2;
+  CHECK(text(check_grid(chunked)) ==
+        "[topology] topology.pipeline: 2 layers cannot fill 3 ranks with topology.virtual_stages = "
+        "2 stages each, each needs one or more; use pipeline = 1");
 }
 
 TEST_CASE("grid check: sizes below one, and all faults at once") {
@@ -119,6 +134,10 @@ TEST_CASE("grid check: sizes below one, and all faults at once") {
         "not used\n"
         "[topology] topology.data: -2 ranks, expected 1 to 1048576; use 1 for an axis that is not "
         "used");
+  CHECK(text(check_sizes({1024, 1024, 2})) ==
+        "[topology] topology: pipeline = 1024, data = 1024, tensor = 2 make 2097152 ranks, more "
+        "than 1048576; lower one of them");
+  CHECK(check_sizes({1024, 512, 2}).empty());
   GridRequest several = request({4, 3, 1}, 8, 2);
   several.global = 64;
   CHECK(check_grid(several).size() == 3);
@@ -177,6 +196,10 @@ TEST_CASE("batch: any two give the third") {
       }
   CHECK(solve_batch({12, 0, 0}, 3) == BatchSizes{12, 4, 1});
   CHECK(solve_batch({0, 4, 0}, 3) == BatchSizes{12, 4, 1});
+  CHECK_THROWS_WITH(
+      solve_batch({2, 0, 0}, 3),
+      "[topology] batch.global: 2 samples cannot be shared by 3 replicas (topology.data); use "
+      "global = 3, or data = 2");
 }
 
 TEST_CASE("batch: rows of all replicas and micro-batches cover the batch once, in order") {

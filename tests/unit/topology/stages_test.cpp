@@ -94,6 +94,10 @@ TEST_CASE("stages as the user says") {
       "[topology] topology.stages: the stages have 5 layers, the model has 6; use 3 for "
       "the last stage");
   CHECK_THROWS_WITH(
+      stages_explicit({2, 2}, 3, {2, 1}),
+      "[topology] topology.stages: the stages have 4 layers, the model has 3; use 1 for "
+      "the last stage");
+  CHECK_THROWS_WITH(
       stages_explicit({5, 4, 1}, 6, {3, 1}),
       "[topology] topology.stages: the stages have 10 layers, the model has 6; give fewer "
       "layers to the stages");
