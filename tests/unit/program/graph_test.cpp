@@ -100,3 +100,21 @@ TEST_CASE_FIXTURE(Fixture, "fusion of a long chain keeps the lists") {
   check();
   CHECK(g.ops().size() == 1);
 }
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a value is computed into a buffer, or copied there if it lies elsewhere") {
+  const ValueId memory = g.buffer(make_shape(PLAIT_F32, {16})), x = in({4}),
+                y = g.apply1("exp", {x});
+  CHECK(g.bind_into(y, memory, 16) == y);
+  CHECK(g.ops().size() == 1);
+  const ValueId copy = g.bind_into(x, memory, 32);
+  REQUIRE(g.ops().size() == 2);
+  CHECK(g.ops()[1].in == std::vector<ValueId>{x});
+  CHECK(g.ops()[1].map.instrs[0].op == PLAIT_MAP_COPY);
+  for (const auto& [v, offset] : {std::pair(y, 16u), {copy, 32u}}) {
+    CHECK(g.storage_of(v) == memory);
+    CHECK(g.storage_offset(v) == offset);
+    CHECK(same(g.shape(v), make_shape(PLAIT_F32, {4})));
+  }
+  check();
+}

@@ -132,3 +132,55 @@ TEST_CASE_FIXTURE(Fixture, "a wait that holds no memory stays where its result i
     %7 f32 (4) at 2:16 = map(%6) [-x0]
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a wait for what another program started lets one of this one start") {
+  hoists(R"(
+    %1 f32 (2) at 0:0 = persistent "received"
+    %2 f32 (4) at 0:8 = persistent "sent"
+    %3 f32 (4) at 0:24 = persistent "x"
+    %4 f32 (4) = map(%3) [-x0]
+    %5 f32 (2) = collective_start(%4) {kind: 3, ranks: 2, id: 1}
+    %6 f32 (4) at 2:0 = map(%3) [abs(x0)]
+    %7 f32 (2) in %1 = collective_done(%1, %2) {id: 0}
+    %8 f32 (2) in %5 = collective_done(%5, %4) {id: 1}
+    %9 f32 (2) at 2:16 = map(%7, %8) [x0 + x1]
+  )",
+         R"(
+    %1 f32 (2) at 0:0 = persistent "received"
+    %2 f32 (4) at 0:8 = persistent "sent"
+    %3 f32 (4) at 0:24 = persistent "x"
+    %4 f32 (4) = map(%3) [-x0]
+    %5 f32 (2) = collective_start(%4) {kind: 3, ranks: 2, id: 1}
+    %7 f32 (2) in %1 = collective_done(%1, %2) {id: 0} in_place [0]
+    %6 f32 (4) at 2:0 = map(%3) [abs(x0)]
+    %8 f32 (2) in %5 = collective_done(%5, %4) {id: 1} in_place [0]
+    %9 f32 (2) at 2:16 = map(%7, %8) [x0 + x1]
+  )");
+  // Where this one begins with a start, a second may start before the wait.
+  hoists(R"(
+    %1 f32 (2) at 0:0 = persistent "received"
+    %2 f32 (4) at 0:8 = persistent "sent"
+    %3 f32 (4) at 0:24 = persistent "x"
+    %5 f32 (2) = collective_start(%3) {kind: 3, ranks: 2, id: 1}
+    %4 f32 (4) = map(%3) [-x0]
+    %10 f32 (2) = collective_start(%4) {kind: 3, ranks: 2, id: 2}
+    %6 f32 (4) at 2:0 = map(%3) [abs(x0)]
+    %7 f32 (2) in %1 = collective_done(%1, %2) {id: 0}
+    %8 f32 (2) in %5 = collective_done(%5, %3) {id: 1}
+    %11 f32 (2) in %10 = collective_done(%10, %4) {id: 2}
+    %9 f32 (2) at 2:16 = map(%7, %8, %11) [x0 + x1 + x2]
+  )",
+         R"(
+    %1 f32 (2) at 0:0 = persistent "received"
+    %2 f32 (4) at 0:8 = persistent "sent"
+    %3 f32 (4) at 0:24 = persistent "x"
+    %5 f32 (2) = collective_start(%3) {kind: 3, ranks: 2, id: 1}
+    %4 f32 (4) = map(%3) [-x0]
+    %10 f32 (2) = collective_start(%4) {kind: 3, ranks: 2, id: 2}
+    %8 f32 (2) in %5 = collective_done(%5, %3) {id: 1} in_place [0]
+    %7 f32 (2) in %1 = collective_done(%1, %2) {id: 0} in_place [0]
+    %6 f32 (4) at 2:0 = map(%3) [abs(x0)]
+    %11 f32 (2) in %10 = collective_done(%10, %4) {id: 2} in_place [0]
+    %9 f32 (2) at 2:16 = map(%7, %8, %11) [x0 + x1 + x2]
+  )");
+}

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -93,6 +94,10 @@ TEST_CASE_FIXTURE(
   CHECK(refusal(*ops.find("tanh"), {attr("axis", int64_t{0})}) ==
         "[model.fc1] tanh: has no attribute 'axis'; it takes none");
   CHECK(refusal(*ops.find("layer_norm"), {attr("eps", int64_t{1})}) == "accepted");
+  for (const auto& [number, text] : {std::pair(std::nan(""), "nan"), {INFINITY, "inf"}})
+    CHECK(refusal(*ops.find("layer_norm"), {attr("eps", number)})
+              .starts_with("[model.fc1] layer_norm: attribute 'eps' is " + std::string(text) +
+                           ", expected a finite number: "));
 }
 
 TEST_CASE_FIXTURE(Fixture, "what passes fold in is not for whoever writes a program") {

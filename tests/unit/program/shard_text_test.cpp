@@ -1,36 +1,12 @@
 // What becomes of small programs on one of two tensor ranks.
-#include "engine/program/shard.hpp"
-
-#include "engine/program/text/print.hpp"
-#include "engine/program/verify.hpp"
-#include "tests/unit/program/text_fixture.hpp"
+#include "tests/unit/program/shard_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
 
 namespace {
 
-struct Fixture : TextFixture {
-  std::vector<std::string> collectives;
-  // shards: values that lie in parts, with their dimension. Compares the program of rank 1 of 2.
-  void shards(const std::string& lines, const std::map<ValueId, int32_t>& shards, ValueId wanted,
-              const std::string& after, bool sequence = false) {
-    read(lines);
-    std::map<ValueId, Placements> sharded;
-    for (const auto& [v, dim] : shards) sharded[v] = {shard_along(dim)};
-    std::vector<ValueId> made;
-    g = std::move(*shard_graph(
-        g, {{"tensor", 2, 1, sequence}}, sharded, {{wanted, {kReplicated}}},
-        [this](size_t, const std::string& name, uint32_t, uint32_t, uint32_t, uint64_t) {
-          collectives.push_back(name);
-          return static_cast<int32_t>(collectives.size() - 1);
-        },
-        made));
-    expect(after);
-    CHECK(made.size() == 1);
-    CHECK_FALSE(find_fault(g));
-  }
-};
+using Fixture = ShardFixture;
 
 }  // namespace
 

@@ -243,6 +243,24 @@ TEST_CASE_FIXTURE(Fixture, "comments and several programs") {
         "program \"c\" f64 {\n  %1 i32 () at 0:0 = persistent \"x\"\n}\n");
 }
 
+TEST_CASE_FIXTURE(Fixture, "characters by their number, and the last stage that there is") {
+  read(R"(
+    %1 f32 () at 0:0 = persistent "a\x09\x1f\x7f\n\\\"\x41\xe9"
+    %2 f32 () = map(%1) [-x0] @"\x7f" stage 2147483647
+  )");
+  CHECK(g.value(1).name == "a\t\x1f\x7f\n\\\"A\xe9");
+  CHECK(g.ops()[0].scope == "\x7f");
+  CHECK(g.ops()[0].stage == 2147483647);
+  check_round_trip();
+}
+
+TEST_CASE("an instruction that does not exist is printed by its number") {
+  MapExpr map;
+  map.instrs = {{PLAIT_MAP_NOT + 1, 0, 0, 0, 0}};
+  map.outputs = {1};
+  CHECK(text_form::expression_text(map, 1) == "unknown" + std::to_string(PLAIT_MAP_NOT + 1));
+}
+
 TEST_CASE_FIXTURE(Fixture, "errors say where, what was found and what was expected") {
   const struct {
     const char *lines, *error;
@@ -279,6 +297,18 @@ TEST_CASE_FIXTURE(Fixture, "errors say where, what was found and what was expect
       {"%1 f32 () = collective_start() {kind: x}", ":2:39: found 'x', expected true, false"},
       {"$", ":2:1: found '$', expected a value such as %12, 'removed' or '}'"},
       {"%", ":2:1: found '%', expected a value such as %12"},
+      {"%1 f32 () = %2", ":2:13: found '%2', expected an op, 'persistent', 'buffer' or 'view'"},
+      {"%1 \"a\\\"b\"", ":2:4: found \"a\\\"b\", expected an element type"},
+      {R"(%1 f32 () at 0:0 = persistent "a\q")",
+       R"(:2:31: found a '\' in a text, expected \", \\, \n or \xNN)"},
+      {R"(%1 f32 () at 0:0 = persistent "\x4")", R"(found a '\' in a text, expected)"},
+      {R"(%1 f32 () at 0:0 = persistent "\x4g")", R"(found a '\' in a text, expected)"},
+      {R"(%1 f32 () at 0:0 = persistent "\xg4")", R"(found a '\' in a text, expected)"},
+      {R"(%1 f32 () at 0:0 = persistent "\x1F")", R"(found a '\' in a text, expected)"},
+      {"%1 f32 (), %2 f32 () = buffer", ":2:24: found several values before 'buffer', expected"},
+      {"%1 f32 () = map() [1.0] @5", ":2:26: found '5', expected a scope"},
+      {"%1 f32 () = map() [1.0] @a stage 2147483648",
+       ":2:34: found stage 2147483648, expected one below 2147483648"},
   };
   for (const auto& c : kCases) {
     const std::string error = error_of(c.lines);

@@ -66,6 +66,9 @@ TEST_CASE_FIXTURE(Fixture, "producers and readers that disagree with the ops") {
   read(kChain);
   op(1).out.clear();
   CHECK(fault() == "op 1 makes nothing");
+  read(kChain);
+  g.value(3).alias_of = 9;
+  CHECK(fault() == "op 1 %3 lies in %9, which is no value");
   CHECK(fault_in("removed") == "op 0 was taken out, but is still in the list");
 }
 

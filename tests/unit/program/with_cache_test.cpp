@@ -188,6 +188,11 @@ TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
       {"%4 f32 (2, 8, 2, 2) = reshape(%3) {shape: [2, 8, 2, 2]} @a\n%5 f32 (2, 8, 2, 2), %6 f32 "
        "(2, 2, 8) = dot_product_attention(%4, %4, %4) {scale: 1.0, causal: false} @a",
        "'a' is not causal"},
+      {"%4 f32 (2, 8, 8) = matmul(%3, %3) {transpose_b: true} @scores",
+       "'scores' (matmul) needs all tokens of a sample at once"},
+      {"%4 f32 (6, 4) = map(%2) [exp(x0)] @table",
+       "[generate] the output of the model is f32 (6, 4), expected numbers for each token, "
+       "(samples, tokens, vocabulary)"},
   };
   for (const auto& one : cases) {
     const auto& lines = one.first;
@@ -242,4 +247,29 @@ TEST_CASE_FIXTURE(Fixture,
 )"));
   constants.insert(4);
   CHECK(refused(8).find("groups rows that are not one for each token") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what reads sorted rows and does not keep their order is named") {
+  constants = {2, 4, 6};
+  const std::string rows = R"(
+  %4 i32 (2, 8, 2) at 1:512 = persistent "index"
+  %5 i32 (2, 8, 2) = map(%4) [copy(x0)] @m
+  %6 f32 (32, 4) at 1:1024 = persistent "shared"
+  %7 f32 (2, 8, 3), %8 i32 (2, 8, 3) = top_k(%3) {k: 3} @m
+  %9 f32 (48, 4), %10 i32 (2, 8, 3), %11 i32 (4) = group_rows(%3, %8) {groups: 3} @m
+)";
+  const std::pair<const char*, const char*> cases[] = {
+      {"%12 f32 (48, 4) = softmax(%9) @s",
+       "'s' (softmax) needs the groups of all tokens of a sample at once"},
+      {"%12 f32 (48, 4) at 1:2048 = persistent \"gain\"\n%13 f32 (48, 4) = map(%9, %12) "
+       "[x0 * x1] @s",
+       "'s' (map) reads rows of groups and others that are not sorted"},
+  };
+  constants.insert(12);
+  for (const auto& one : cases) {
+    read(kTokens + rows + one.first);
+    const std::string text = refused(g.ops().back().out[0]);
+    CAPTURE(text);
+    CHECK(text.find(one.second) != std::string::npos);
+  }
 }

@@ -261,7 +261,7 @@ TEST_CASE("what cannot be computed is refused with the op and the reason") {
                  [&](Graph& g, const std::vector<ValueId>& in) {
                    g.scope = "model.fc";
                    program::PerSample own(g, in[0], [&](ValueId v) { return v == in[2]; });
-                   const ValueId all[] = {in[1], own.stand_for({in[2]}), in[2]};
+                   const ValueId all[] = {in[1], own.stand_for({in[2]}), in[2], in[0]};
                    std::vector<ValueId> given;
                    for (const int k : operands) given.push_back(all[k]);
                    return own.apply(op, given, attrs);
@@ -277,6 +277,9 @@ TEST_CASE("what cannot be computed is refused with the op and the reason") {
         "[model.fc] rms_norm" + head + "it has no rule for them");
   CHECK(refusal("concat", {0, 1}, {}) ==
         "[model.fc] concat" + head + "it would put them beside rows of samples");
+  CHECK(refusal("mul", {1, 3}, {}) ==
+        "[model.fc] mul" + head +
+            "operand 1 i32 (2) has fewer axes than a parameter and one of samples");
   // The axis in front of the first is that of the adapters.
   const int64_t before = -1;
   CHECK(refusal("slice", {1}, {attr("axis", before), attr("stop", int64_t{1})}) ==
