@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/base/error.hpp"
+#include "kit/dtype.hpp"
 #include "kit/half.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sharded.hpp"
@@ -136,6 +137,74 @@ TEST_CASE("other types are compared as numbers, other shapes are not") {
   CHECK(c.only_a[0]->name == "gone");
   REQUIRE(c.only_b.size() == 1);
   CHECK(c.only_b[0]->name == "new");
+}
+
+TEST_CASE("floats of each two types are compared by value, whole numbers of one type") {
+  // 1, 2.5 and -3 in each type; in the last element they differ by 0.5.
+  struct Values {
+    uint32_t dtype;
+    std::vector<std::byte> bytes;
+  };
+  const auto values = [](uint32_t dtype, float last) {
+    Values v{dtype, {}};
+    for (const float f : {1.0f, 2.5f, last}) {
+      const auto add = [&v](auto number) {
+        const auto* const p = reinterpret_cast<const std::byte*>(&number);
+        v.bytes.insert(v.bytes.end(), p, p + sizeof number);
+      };
+      switch (dtype) {
+        case PLAIT_F64:
+          add(static_cast<double>(f));
+          break;
+        case PLAIT_F32:
+          add(f);
+          break;
+        case PLAIT_BF16:
+          add(plait::kit::to_bf16(f));
+          break;
+        case PLAIT_F16:
+          add(plait::kit::to_f16(f));
+          break;
+        case PLAIT_I64:
+          add(static_cast<int64_t>(f * 2));
+          break;
+        case PLAIT_I32:
+          add(static_cast<int32_t>(f * 2));
+          break;
+        default:
+          add(static_cast<uint8_t>(f * -2 + 100));
+      }
+    }
+    return v;
+  };
+  const uint32_t kFloats[] = {PLAIT_F64, PLAIT_F32, PLAIT_BF16, PLAIT_F16};
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (const uint32_t a : kFloats)
+    for (const uint32_t b : kFloats) pairs.emplace_back(a, b);
+  for (const uint32_t whole : {PLAIT_I64, PLAIT_I32, PLAIT_U8}) pairs.emplace_back(whole, whole);
+  for (const auto& pair : pairs) {
+    CAPTURE(pair.first);
+    CAPTURE(pair.second);
+    Pair p;
+    const Values x = values(pair.first, -3), y = values(pair.second, -3.5f);
+    const RunState state = Sample(3).state();
+    const Checkpoint a = p.save("a", state, {{"w", x.dtype, {3}, x.bytes.data()}}),
+                     b = p.save("b", state, {{"w", y.dtype, {3}, y.bytes.data()}});
+    const Comparison c = p.compare(a, b);
+    REQUIRE(c.changed.size() == 1);
+    CHECK(c.changed[0].compared);
+    CHECK(c.changed[0].elements == 3);
+    CHECK(c.changed[0].different == 1);
+    CHECK(c.changed[0].at == 2);
+    CHECK(c.changed[0].max_abs == (plait::kit::is_float(x.dtype) ? 0.5 : 1));
+  }
+  Pair p;
+  const Values x = values(PLAIT_I64, -3), y = values(PLAIT_F64, -3);
+  const Checkpoint a = p.save("a", Sample(3).state(), {{"w", PLAIT_I64, {3}, x.bytes.data()}}),
+                   b = p.save("b", Sample(3).state(), {{"w", PLAIT_F64, {3}, y.bytes.data()}});
+  const Comparison c = p.compare(a, b);
+  REQUIRE(c.changed.size() == 1);
+  CHECK(!c.changed[0].compared);
 }
 
 TEST_CASE("state and settings that differ are named") {

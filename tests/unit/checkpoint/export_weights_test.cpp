@@ -24,8 +24,8 @@ using plait::test::error_of;
 // "gpt.q", "gpt.k" and "gpt.wide" are matrices, "gpt.bias" a vector; "other.w" is of another model.
 class Model {
  public:
-  Model() : values_(64) {
-    std::iota(values_.begin(), values_.end(), 0.0f);
+  explicit Model(float first = 0) : values_(64) {
+    std::iota(values_.begin(), values_.end(), first);
     const auto tensor = [&](const char* name, std::vector<int64_t> shape) {
       return SaveTensor{name, PLAIT_F32, std::move(shape), values_.data(), false};
     };
@@ -33,7 +33,8 @@ class Model {
     momentum.optimizer = true;
     const std::vector<SaveTensor> all = {tensor("gpt.q", {2, 3}),    tensor("gpt.k", {4, 3}),
                                          tensor("gpt.wide", {4, 5}), tensor("gpt.bias", {6}),
-                                         tensor("other.w", {7}),     momentum};
+                                         tensor("other.w", {7}),     tensor("scalars.a", {}),
+                                         tensor("scalars.b", {}),    momentum};
     CheckpointWriter(files_, "ckpt", 0, lines_.log).save(Sample(1).state(), all);
     checkpoint_ = open_newest(files_, "ckpt", lines_.log);
     map.parameters = {{"q", {"qk", 0, 2}},
@@ -42,7 +43,7 @@ class Model {
                       {"bias", {"bias", 0, 6}}};
   }
   std::vector<ExportTensor> made(const WrittenTypes& types = {}) const {
-    return export_by_map(*checkpoint_, map, "gpt", types);
+    return export_by_map(*checkpoint_, map, model, types);
   }
   void refuses(const std::string& text) const {
     const std::string error = error_of([&] { made(); }, PLAIT_ERR_PLUGIN);
@@ -50,13 +51,14 @@ class Model {
     CHECK(error.find("[export] the format's map of tensors " + text) == 0);
     CHECK(error.find("; tell its author") != std::string::npos);
   }
-  SafetensorsFile written(const std::string& out = "out") {
-    export_weights(files_, *checkpoint_, out, made(), 0, {}, "own.safetensors");
+  SafetensorsFile written(const std::string& out = "out", const WrittenTypes& types = {}) {
+    export_weights(files_, *checkpoint_, out, made(types), 0, {}, "own.safetensors");
     return SafetensorsFile(files_, out + "/own.safetensors");
   }
   TensorPlace& place(const std::string& name) { return map.parameters.find(name)->second; }
 
   TensorMap map;
+  std::string model = "gpt";
 
  private:
   MemoryFiles files_;
@@ -303,4 +305,29 @@ TEST_CASE("a map that does not fit the model is the fault of the format") {
       "joins 'gpt.q' and 'gpt.wide', which are of different widths or types");
   refuses([](Model& m) { m.place("bias").transposed = true; }, "transposes 'bias'");
   refuses([](Model& m) { m.place("wide").column = true; }, "makes a column of 'gpt.wide'");
+}
+
+TEST_CASE("single numbers have no rows to stand below each other") {
+  Model model;
+  model.model = "scalars";
+  model.map.parameters = {{"a", {"both", 0, 0}}, {"b", {"other", 0, 0}}};
+  REQUIRE(model.made().size() == 2);
+  CHECK(model.made()[0].shape.empty());
+  model.place("b") = {"both", 1, 0};
+  model.refuses("joins 'scalars.a' and 'scalars.b', which are single numbers without rows");
+}
+
+TEST_CASE("tensors are written as floats, and none beyond the range of its type") {
+  const std::string text = error_of([] { Model().made({PLAIT_I32}); }, PLAIT_ERR_INVALID);
+  CHECK(text == "[export] the dtype of the tensors is " + std::to_string(PLAIT_I32) +
+                    ", expected f32, bf16, f16 or f64");
+  Model model(65501);  // in "wide" up to 65520, the first number that rounds beyond f16
+  CHECK(model.written("f32", {PLAIT_F32}).header().tensors.size() == 3);
+  CHECK(model.written("bf16", {PLAIT_BF16}).header().tensors.size() == 3);
+  const std::string error = error_of([&] { model.written("f16", {PLAIT_F16}); }, PLAIT_ERR_DATA);
+  CAPTURE(error);
+  CHECK(
+      error.ends_with("[export] tensor 'wide.weight' contains 65520, beyond the range of F16; "
+                      "write it as f32 or bf16 (plait export --dtype)"));
+  CHECK(Model(65500).written("f16", {PLAIT_F16}).header().tensors.size() == 3);
 }

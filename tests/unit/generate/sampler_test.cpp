@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "engine/base/error.hpp"
+#include "tests/unit/error_of.hpp"
 
 using plait::generate::Sampler;
 using plait::generate::Sampling;
@@ -173,4 +173,13 @@ TEST_CASE("logits that are no numbers are an error") {
   for (const auto& logits : cases)
     CHECK_THROWS_AS(sampler.draw(logits, {}, {}, {}, {}), plait::Error);
   CHECK(sampler.draw(std::vector<float>{-infinity, 0}, {}, {}, {}, {}) == 1);
+}
+
+TEST_CASE("an id that a kernel drew and that is none is the fault of the device's plugin") {
+  plait::generate::check_drawn(0, 5);
+  plait::generate::check_drawn(4, 5);
+  for (const int32_t id : {5, 1000, -1, INT32_MIN})
+    CHECK(plait::test::error_of([&] { plait::generate::check_drawn(id, 5); }, PLAIT_ERR_PLUGIN) ==
+          "[generate] a kernel of the op draw_tokens gave the id " + std::to_string(id) +
+              ", expected 0 to 4; tell the author of the device's plugin");
 }

@@ -82,6 +82,22 @@ TEST_CASE("grid: a rank's groups are all groups that contain it, in the same ord
   }
 }
 
+TEST_CASE("grid: every group of an axis has the axis' size and carries its name") {
+  const std::pair<Axis, std::string> names[] = {
+      {Axis::kTensor, "tensor"}, {Axis::kData, "data"},   {Axis::kPipeline, "pipeline"},
+      {Axis::kEnds, "ends"},     {Axis::kModel, "model"}, {Axis::kWorld, "world"}};
+  for (const auto& [axis, name] : names) {
+    CHECK(axis_name(axis) == name);
+    for (const Grid& grid : small_grids())
+      for (int32_t i = 0; i < grid.groups(axis); ++i) {
+        const ProcessGroup group = grid.group(axis, i);
+        REQUIRE(group.size() == grid.group_size(axis));
+        REQUIRE(group.name() == name + "." + std::to_string(i));
+        REQUIRE(grid.group_index(axis, grid.at(group.members.front())) == i);
+      }
+  }
+}
+
 TEST_CASE("grid: known members of 2 x 2 x 2") {
   const Grid grid(2, 2, 2);
   CHECK(grid.group(Axis::kTensor, 1).members == Ranks{2, 3});

@@ -242,6 +242,27 @@ TEST_CASE("simulate: a schedule that deadlocks names the waiting actions and the
       "in stage 0) waits for rank 0 (F of micro-batch 0 in stage 0); reorder its actions");
 }
 
+TEST_CASE("simulate: of many ranks that wait the first sixteen are named") {
+  const auto waiting = [](int32_t ranks) {
+    Schedule schedule = make_schedule(ScheduleKind::kGPipe, {ranks, 1}, 1);
+    for (auto& actions : schedule.actions) std::swap(actions[0], actions[1]);  // B0 F0
+    std::string text;
+    try {
+      simulate(schedule, durations(schedule, StageCost{}));
+    } catch (const plait::Error& e) {
+      text = e.text();
+    }
+    return text;
+  };
+  const std::string all = waiting(16), some = waiting(19);
+  CHECK(all.find("rank 15 at action 0 (B of micro-batch 0 in stage 15) waits for") !=
+        std::string::npos);
+  CHECK(all.find("ranks more") == std::string::npos);
+  CHECK(some.find("rank 15 at action 0") != std::string::npos);
+  CHECK(some.find("rank 16 at action 0") == std::string::npos);
+  CHECK(some.ends_with(", 3 ranks more; reorder its actions"));
+}
+
 TEST_CASE("simulate: bad times are refused") {
   const Schedule schedule = make_schedule(ScheduleKind::kGPipe, {2, 1}, 2);
   Durations times = durations(schedule, StageCost{});
