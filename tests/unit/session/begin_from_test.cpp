@@ -1,4 +1,5 @@
 // run.from: a new run that continues from a checkpoint of another run.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -161,6 +162,24 @@ TEST_CASE("what run.from cannot take") {
             .find("weights alone are read by model.load") != std::string::npos);
   CHECK(error({"run.from=" + first, "optimizer={type=\"sgd\", momentum=0.5}"})
             .find("was saved with adamw") != std::string::npos);
+}
+
+TEST_CASE(
+    "a run from a checkpoint at its last step, or beyond it, says that there is nothing to do") {
+  const Folder folder;
+  const std::string first = folder / "first";
+  REQUIRE(run({"run.steps=4"}, first).error == "");
+  HookedFiles files;
+  for (const auto& [steps, says] : {std::pair(3, true), {4, true}, {5, false}}) {
+    session::Settings settings;
+    settings.run_dir = folder / std::to_string(steps);
+    const Rank rank({"run.from=" + first, "run.steps=" + std::to_string(steps)}, files, settings);
+    CHECK(rank.session->run().step == std::max(4, steps));
+    const std::string line = "[session] run.from is at step 4, and the run ends at step " +
+                             std::to_string(steps) +
+                             ": there is nothing to train; set run.steps to more";
+    CHECK((std::find(rank.lines.begin(), rank.lines.end(), line) != rank.lines.end()) == says);
+  }
 }
 
 }  // namespace

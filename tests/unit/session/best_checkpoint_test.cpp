@@ -158,6 +158,22 @@ TEST_CASE("another metric, or other parameters: what was the best counts no more
   CHECK_FALSE(std::filesystem::exists(folder / "other/ckpt/best"));
 }
 
+// One model's metrics may be named with the model or without it.
+TEST_CASE("the best of a metric that is named with its model is the best of that metric") {
+  HookedFiles files;
+  const Folder folder;
+  const std::vector<std::string> metrics = {
+      "model.metrics=[{type=\"accuracy\", name=\"other\"}, {type=\"accuracy\"}]"};
+  std::vector<int64_t> steps;
+  for (const std::string name : {"accuracy", "model.accuracy"}) {
+    std::vector<std::string> keys = metrics;
+    keys.push_back("checkpoint.best=" + name);
+    REQUIRE(run(keys, folder / name, files).error == "");
+    steps.push_back(step_of_best(folder / name));
+  }
+  CHECK(steps[0] == steps[1]);
+}
+
 TEST_CASE("a best checkpoint that cannot be written is not the best; the one before it stays") {
   for (const int ranks : {1, 2}) failing_best(ranks);
 }

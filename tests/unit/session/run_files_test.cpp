@@ -187,4 +187,61 @@ TEST_CASE("a folder in which nothing can be lost is taken") {
   }
 }
 
+TEST_CASE("a run that no folder is named for resumes the newest one that has a checkpoint") {
+  const Folder folder;
+  HookedFiles files;
+  const auto first_step = [&](int64_t steps) {
+    session::Settings settings;
+    int64_t first = -1;
+    settings.on_step = [&](const session::StepResult& r) {
+      if (first < 0) first = r.step;
+      return false;
+    };
+    const Rank rank({"run.out=" + (folder / "runs"), "run.name=mine", "run.resume=auto",
+                     "run.steps=" + std::to_string(steps)},
+                    files, settings);
+    CHECK(rank.session->run().step == steps);
+    return first;
+  };
+  const auto runs = [&] { return files.list(folder / "runs/mine").size(); };
+  CHECK(first_step(2) == 1);
+  CHECK(runs() == 1);
+  CHECK(first_step(4) == 3);
+  // One that made no checkpoint, and is no older, is passed over.
+  std::filesystem::create_directories(folder / "runs/mine/99991231-235959-none/ckpt");
+  CHECK(first_step(5) == 5);
+  CHECK(runs() == 2);
+  const std::string other = folder / "runs/mine/99991231-235959-with";
+  REQUIRE(start(other, files).error == "");
+  CHECK(first_step(3) == 2);
+}
+
+TEST_CASE("a run without an end, and evaluations of what the program was not planned for") {
+  const Folder folder;
+  HookedFiles files;
+  const auto files_of = [&](int) -> FileSystem& { return files; };
+  const Outcome endless = run_all({"run.steps=0"}, 1, folder / "endless", files_of)[0];
+  CHECK(endless.code == PLAIT_ERR_CONFIG);
+  CHECK(endless.error ==
+        "[run] neither steps nor epochs is set, so the run has no end; set one of them");
+  const std::string data = "={type=\"synthetic\", samples=16, shape=[6], classes=4";
+  session::Settings settings;
+  settings.run_dir = folder / "run";
+  const Rank rank({"data.eval" + data + "}", "data.moved" + data + ", normalize={x={mean=[0.5]}}}"},
+                  files, settings);
+  const auto refusal = [&](const std::string& name) {
+    try {
+      rank.session->evaluate(name);
+    } catch (const Error& e) {
+      CHECK(e.code() == PLAIT_ERR_CONFIG);
+      return e.text();
+    }
+    return std::string("evaluated");
+  };
+  CHECK(refusal("eval") == "evaluated");
+  CHECK(refusal("moved") ==
+        "[session] [data.moved] is normalised differently from [data.eval], which the evaluation "
+        "was planned for; give both the same `normalize`");
+}
+
 }  // namespace

@@ -1,6 +1,8 @@
 // A plugin, written without plugin.hpp, whose functions let an exception out, one at a time.
 #include <plait/device.h>
 
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "engine/base/error.hpp"
@@ -127,9 +129,10 @@ plait_error* schedule_open(const plait_host*, const plait_options*, int64_t, voi
   *state = nullptr;
   return nullptr;
 }
+double said_factor = 1;
 double schedule_factor(const void*, int64_t) {
   at("schedule.factor");
-  return 1;
+  return said_factor;
 }
 void schedule_close(void*) { at("schedule.close"); }
 constexpr plait_schedule_item kSchedule{
@@ -248,6 +251,24 @@ Outcome run(const std::string& function) {
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("no step is made with a factor of the learning rate that is no finite number of f32") {
+  const float greatest = std::numeric_limits<float>::max();
+  for (const auto& [factor, text] : {std::pair(double{INFINITY}, "inf"),
+                                     {std::nan(""), "nan"},
+                                     {-2.0 * greatest, "-6.80565e+38"},
+                                     {double{greatest}, ""}}) {
+    said_factor = factor;
+    const Outcome o = run("");
+    said_factor = 1;
+    const std::string refusal = "[plugin faulty] factor() of step 1 is " + std::string(text) +
+                                " in schedule 'faulty_schedule', expected a finite number; no step "
+                                "was made with it; tell its author";
+    CAPTURE(o.error);
+    CHECK(has(o.error, refusal) == (*text != '\0'));
+    if (*text) CHECK(o.code == PLAIT_ERR_PLUGIN);
+  }
 }
 
 }  // namespace
