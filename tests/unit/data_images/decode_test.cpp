@@ -196,6 +196,21 @@ TEST_CASE("a JPEG file of many scans is refused") {
                  "(more than 500 scans)"));
 }
 
+TEST_CASE("the size of a PNG image stands in its first chunk") {
+  const std::string file = content_of("rgb.png");
+  CHECK(extent_in_file(file.substr(0, 24)) == Extent{5, 7});
+  const auto refused = [](const std::string& content, int offset) {
+    CHECK_THROWS_WITH(
+        extent_in_file(content),
+        doctest::Contains(("offset " + std::to_string(offset) +
+                           ": damaged PNG data: the size of the image is missing; fetch")
+                              .c_str()));
+  };
+  refused(file.substr(0, 23), 12);
+  refused(file.substr(0, 10), 10);
+  refused(with(file, 12, "IDAT"), 12);
+}
+
 TEST_CASE("the size of a JPEG image stands behind large segments") {
   const std::string file = content_of("plain.jpg");
   std::string before;
@@ -203,6 +218,9 @@ TEST_CASE("the size of a JPEG image stands behind large segments") {
     before += std::string("\xFF\xE2\xFF\xFF", 4) + std::string(65533, 'p');
   CHECK(extent_in_file(file.substr(0, 2) + before + file.substr(2)) == Extent{22, 19});
   CHECK(extent_in_file(file.substr(0, 2) + "\xFF\xFF\xFF" + file.substr(2)) == Extent{22, 19});
+  // Markers that have no length.
+  CHECK(extent_in_file(file.substr(0, 2) + "\xFF\x01\xFF\xD0\xFF\xD7\xFF\xD8" + file.substr(2)) ==
+        Extent{22, 19});
   // Without a frame: nothing is known before it is decoded, which fails.
   const std::string none = file.substr(0, 2) + "\xFF\xD9" + std::string(20, 'x');
   CHECK(extent_in_file(none) == std::nullopt);

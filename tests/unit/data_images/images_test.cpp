@@ -263,6 +263,43 @@ TEST_CASE("entries of a class that are no images: links in a circle, empty files
   CHECK(Dataset("images", tree.given()).info().n_samples == 4);
 }
 
+TEST_CASE("images of other formats are left out, which is told with their number and the first") {
+  const Tree tree{{"a/1.png", "rgb.png"}, {"b/1.png", "rgb.png"}};
+  static std::string warned;
+  const auto warning = [&] {
+    warned.clear();
+    plait_host host = *plait::fake::data_plugins().raw();
+    host.log = [](const plait_host*, uint32_t level, const char* text, uint64_t size) {
+      if (level == PLAIT_LOG_WARN) warned.append(text, size);
+    };
+    const auto& item =
+        plait::fake::data_plugins().item<plait_dataset_item>(PLAIT_KIND_DATASET, "images");
+    const auto options = plait::fake::options_of(item, tree.given());
+    void* dataset = nullptr;
+    plait::fake::check(item.open(&host, options->raw(), &dataset));
+    item.close(dataset);
+    return tree.short_text(warned);
+  };
+  tree.put("a/notes.txt", "no image");
+  CHECK(warning().empty());
+  tree.put("a/z.GIF", "GIF89a");
+  tree.put("b/a.webp", "RIFF");
+  CHECK(warning() ==
+        "[data.images] 2 files of other formats are left out, such as 'T/a/z.GIF'; convert them to "
+        "PNG or JPEG");
+}
+
+TEST_CASE("a file that is far too large for an image is refused before it is read") {
+  const Tree tree{{"a/1.png", "rgb.png"}, {"a/2.png", "rgb.png"}};
+  const Dataset d("images", tree.given());
+  // It takes no space: it is sparse.
+  fs::resize_file(tree.path("a/2.png"), (uint64_t{1} << 30) + 1);
+  CHECK(d.read<uint8_t>(0, {0}).size() == 3 * 7 * 5);
+  CHECK_THROWS_WITH(d.read<uint8_t>(0, {1}),
+                    doctest::Contains("offset 1073741824: the file has 1073741825 bytes, expected "
+                                      "at most 1073741824; is it an image?"));
+}
+
 TEST_CASE("what this user may not read is said, with the reason") {
   const Tree tree{{"a/1.png", "rgb.png"}, {"b/1.png", "rgb.png"}};
   if (::geteuid() == 0) return;  // who may read everything

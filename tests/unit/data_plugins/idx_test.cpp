@@ -93,6 +93,14 @@ TEST_CASE("idx names file, offset, found and expected of a malformed file") {
   CHECK(images_error(header({3, 2, 2}, 0x0d) + std::string(48, 'x')) ==
         "[data.idx] images 'i', offset 2: type code 13 (f32), expected 8 (u8); convert the file, "
         "or use an npy dataset");
+  for (const auto& [code, type] : {std::pair('\x09', "9 (i8)"),
+                                   {'\x0a', "10 (unknown)"},
+                                   {'\x0b', "11 (i16)"},
+                                   {'\x0c', "12 (i32)"},
+                                   {'\x0e', "14 (f64)"},
+                                   {'\x0f', "15 (unknown)"}})
+    CHECK(contains(images_error(header({3, 2, 2}, code)),
+                   "offset 2: type code " + std::string(type) + ", expected 8 (u8)"));
   CHECK(images_error(header({})) ==
         "[data.idx] images 'i', offset 3: ndim 0, expected 1 to 8; fetch the file again");
   CHECK(contains(images_error(header({1, 1, 1, 1, 1, 1, 1, 1, 1}) + "x"), "ndim 9"));

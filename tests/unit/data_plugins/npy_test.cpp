@@ -70,6 +70,9 @@ TEST_CASE("npy names the defect of a file") {
   CHECK(contains(error(npy("{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", "abcd")),
                  "comes twice"));
   CHECK(contains(error(npy("{'evil': 1}", "abcd")), "unknown key 'evil'"));
+  CHECK(contains(error(npy("{descr: '<f4'}", "abcd")),
+                 "offset 11: expected a key in quotes; write the file again with numpy.save"));
+  CHECK(contains(error(npy("{'descr': <f4}", "abcd")), "expected the element type in quotes"));
   CHECK(contains(error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "abcd")),
                  "after the header's"));
   CHECK(contains(error(npy("{'descr': '<f4", "abcd")), "never closes"));

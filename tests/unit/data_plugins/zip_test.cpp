@@ -1,15 +1,15 @@
 // Zip files, built byte by byte: members come back, and each fault of a file is told.
 #include "plugins/data/npy/zip_file.hpp"
 
-#include <doctest/doctest.h>
 #include <fcntl.h>
-#include <zlib.h>
 
-#include <functional>
-#include <string>
-#include <vector>
+#include "tests/unit/data_plugins/zip_bytes.hpp"
 
 using namespace plait::data::npy;
+using zip_bytes::End;
+using zip_bytes::Member;
+using zip_bytes::put;
+using zip_bytes::zip;
 
 namespace {
 
@@ -26,89 +26,6 @@ const plait::support::FileCalls kCalls = {
       return 0;
     },
     [](double) {}};
-
-template <class T>
-void put(std::string& to, T value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-std::string deflated(const std::string& text) {
-  z_stream z{};
-  REQUIRE(deflateInit2(&z, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string packed(deflateBound(&z, text.size()), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(packed.data());
-  z.avail_out = static_cast<uInt>(packed.size());
-  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  packed.resize(z.total_out);
-  deflateEnd(&z);
-  return packed;
-}
-
-struct Member {
-  std::string name, text, packed;
-  uint16_t flags = 0, method = 0;
-  uint32_t crc, size, packed_size, local = 0;
-
-  Member(const std::string& of, const std::string& all, bool deflate)
-      : name(of),
-        text(all),
-        packed(deflate ? deflated(all) : all),
-        method(deflate ? 8 : 0),
-        crc(static_cast<uint32_t>(
-            crc32_z(0, reinterpret_cast<const Bytef*>(all.data()), all.size()))),
-        size(static_cast<uint32_t>(all.size())),
-        packed_size(static_cast<uint32_t>(packed.size())) {}
-};
-
-// The ends of a file that a test may change.
-struct End {
-  uint16_t members;
-  uint32_t size, offset;
-};
-
-// With `changed` the directory says something else than what lies there.
-std::string zip(std::vector<Member> members,
-                const std::function<void(std::vector<Member>&)>& changed = {},
-                const std::function<void(End&)>& end_changed = {},
-                const std::string& comment = "") {
-  std::string file;
-  for (Member& m : members) {
-    m.local = static_cast<uint32_t>(file.size());
-    put(file, uint32_t{0x04034b50});
-    file += std::string(22, '\0');
-    put(file, static_cast<uint16_t>(m.name.size()));
-    put(file, uint16_t{3});  // bytes that only this head has
-    file += m.name + "..." + m.packed;
-  }
-  if (changed) changed(members);
-  End end{static_cast<uint16_t>(members.size()), 0, static_cast<uint32_t>(file.size())};
-  for (const Member& m : members) {
-    put(file, uint32_t{0x02014b50});
-    put(file, uint32_t{0});
-    put(file, m.flags);
-    put(file, m.method);
-    put(file, uint32_t{0});
-    put(file, m.crc);
-    put(file, m.packed_size);
-    put(file, m.size);
-    put(file, static_cast<uint16_t>(m.name.size()));
-    file += std::string(12, '\0');
-    put(file, m.local);
-    file += m.name;
-  }
-  end.size = static_cast<uint32_t>(file.size()) - end.offset;
-  if (end_changed) end_changed(end);
-  put(file, uint32_t{0x06054b50});
-  put(file, uint32_t{0});
-  put(file, end.members);
-  put(file, end.members);
-  put(file, end.size);
-  put(file, end.offset);
-  put(file, static_cast<uint16_t>(comment.size()));
-  return file + comment;
-}
 
 std::vector<std::string> texts(const std::string& file) {
   content = file;
@@ -200,4 +117,99 @@ TEST_CASE("a directory that is cut off, or lies outside of the file, is refused"
                         if (part == 2) e.members = 0xffff;
                       })),
                       doctest::Contains("there is no zip64 directory where this says"));
+}
+
+namespace {
+
+// What the end of a file says in 64 bits, and where.
+struct End64 {
+  uint64_t members, size, offset;
+  uint32_t magic = 0x06064b50, locator = 0x07064b50;
+  int64_t shift = 0;  // of the place that the locator names
+};
+
+// A file whose sizes and places are all in fields of 64 bits.
+std::string zip64(std::vector<Member> members, const std::function<void(End64&)>& changed = {}) {
+  std::string file = zip(members, [](std::vector<Member>& all) {
+    for (Member& m : all) {
+      m.extra.clear();
+      put(m.extra, uint16_t{7});  // a field of another kind, which is left out
+      put(m.extra, uint16_t{8});
+      put(m.extra, UINT64_MAX);
+      put(m.extra, uint16_t{1});
+      put(m.extra, uint16_t{24});
+      put(m.extra, uint64_t{m.size});
+      put(m.extra, uint64_t{m.packed_size});
+      put(m.extra, uint64_t{m.local});
+      m.size = m.packed_size = m.local = 0xffffffff;
+    }
+  });
+  const std::string end = file.substr(file.size() - 22);
+  file.resize(file.size() - 22);
+  const auto number = [&end](size_t at) {
+    uint32_t n = 0;
+    std::memcpy(&n, end.data() + at, sizeof n);
+    return n;
+  };
+  End64 e{members.size(), number(12), number(16)};
+  if (changed) changed(e);
+  const uint64_t place = file.size() + static_cast<uint64_t>(e.shift);
+  put(file, e.magic);
+  file += std::string(20, '\0');
+  put(file, e.members);
+  put(file, e.members);
+  put(file, e.size);
+  put(file, e.offset);
+  put(file, e.locator);
+  put(file, uint32_t{0});
+  put(file, place);
+  put(file, uint32_t{1});
+  put(file, uint32_t{0x06054b50});
+  put(file, uint32_t{0});
+  file += std::string(12, '\xff');
+  put(file, uint16_t{0});
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("a zip file with sizes of 64 bits") {
+  for (const bool deflate : {false, true})
+    CHECK(texts(zip64({{"a.npy", "first", deflate}, {"b", std::string(500, 'b'), deflate}})) ==
+          std::vector<std::string>{"a.npy: first", "b: " + std::string(500, 'b')});
+  const std::vector<Member> one{{"a", "text", false}};
+  const auto error = [&](auto&& change) {
+    try {
+      texts(zip64(one, change));
+    } catch (const plait::Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  const std::pair<std::function<void(End64&)>, const char*> rows[] = {
+      {[](End64&) {}, "no error"},
+      {[](End64& e) { e.magic += 1; }, "there is no zip64 directory where this says"},
+      {[](End64& e) { e.locator += 1; }, "there is no zip64 directory where this says"},
+      {[](End64& e) { e.shift = 21; }, "there is no zip64 directory where this says"},
+      {[](End64& e) { e.shift = -1; }, "there is no zip64 directory where this says"},
+      {[](End64& e) { e.shift = 1 << 20; }, "there is no zip64 directory where this says"},
+      {[](End64& e) { e.members = 2; }, "has 2 members, more than it has room for"},
+      {[](End64& e) { e.size = UINT64_MAX; }, "the zip directory lies outside of the file"},
+      {[](End64& e) { e.offset = UINT64_MAX; }, "the zip directory lies outside of the file"},
+  };
+  for (const auto& [change, expected] : rows) {
+    const std::string found = error(change);
+    CHECK_MESSAGE(found.find(expected) != found.npos, found);
+  }
+  // Fields that are cut off give no number, and what is left over is no field.
+  for (const size_t n : {0, 3, 4, 11, 12, 14}) {
+    const std::string file = zip(one, [&](std::vector<Member>& all) {
+      all[0].extra = std::string("\1\0\10\0\4\0\0\0\0\0\0\0\0\0\0", 15).substr(0, n);
+      all[0].size = 0xffffffff;
+    });
+    if (n < 12)
+      CHECK_THROWS_WITH(texts(file), doctest::Contains("stored in another size than its own"));
+    else
+      CHECK(texts(file) == std::vector<std::string>{"a: text"});
+  }
 }
