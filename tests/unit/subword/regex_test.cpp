@@ -82,7 +82,28 @@ TEST_CASE("repetitions: greedy gives back, lazy takes more, possessive keeps") {
          {"(?:ab)*?c", "ababc", "ababc"},
          {"(?:ab|a)*+b", "abab", "b|b"},
          {"(?:a?b)+", "abbab", "abbab"},
+         {"a+?c", "aabaac", "aac"},
+         {"a+?c", "aaa", ""},
+         {"(?>a|ab)c", "abcac", "ac"},
+         {"(?>a*)ab", "aaab", ""},
          {"\xC3\xA9*\xC3\xA9", "\xC3\xA9\xC3\xA9", "\xC3\xA9\xC3\xA9"}});
+}
+
+TEST_CASE("a brace that begins no count stands for itself") {
+  check({{"a{,}", "aa{,}", "a{,}"},
+         {"a{2", "aa{2", "a{2"},
+         {"a{x}", "a{x}a", "a{x}"},
+         {"a{1,b}", "a{1,b}", "a{1,b}"},
+         {"a{,2}", "aaa", "aa|a|"}});
+}
+
+TEST_CASE("a point takes every code point but the end of a line") {
+  check({{"a.c",
+          "abc a\nc a\xC3\xA9"
+          "c a\rc",
+          "abc|a\xC3\xA9"
+          "c|a\rc"},
+         {".+", "ab\ncd", "ab|cd"}});
 }
 
 TEST_CASE("looking around takes nothing") {
@@ -100,6 +121,10 @@ TEST_CASE("sets: ranges, complements, sets in sets, categories of Unicode 16") {
          {"[]a]+", "a]b", "a]"},
          {"[a-]+", "a-b", "a-"},
          {"[\\w-]+", "a-b c", "a-b|c"},
+         {"[a[0-2]x]+", "a0x3", "a0x"},
+         {"[^a[0-2]]+", "xa3b1", "x|3b"},
+         {"\\pL+", "ab12c", "ab|c"},
+         {"\\PN+", "ab12c", "ab|c"},
          {"\\p{L}+", "ab\xC3\xA9 1", "ab\xC3\xA9"},
          {"\\p{Lu}\\p{Ll}*", "HelloWorld", "Hello|World"},
          {"[^\\s\\p{L}\\p{N}]+", "a, b!? 1", ",|!?"},
@@ -135,7 +160,11 @@ TEST_CASE("what is no pattern, or more than is known, says where") {
   };
   has("a(b", "the pattern 'a(b', at 1: a ( without its )");
   has("a)", "at 1: a ) without its (");
-  has("*a", "at 0: there is nothing");
+  has("*a", "at 0: there is nothing to repeat");
+  has("^*", "at 1: there is nothing that could be repeated");
+  has("a$+", "at 2: there is nothing that could be repeated");
+  has("a(?=b)?", "at 6: there is nothing that could be repeated");
+  has("(?<=a){2}", "at 6: there is nothing that could be repeated");
   has("[a", "a [ without its ]");
   has("[b-a]", "a range that is not ascending");
   has("a{3,2}", "the second count is below the first");
