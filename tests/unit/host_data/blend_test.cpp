@@ -3,7 +3,7 @@
 #include <random>
 
 #include "plugins/data/blend/mix.hpp"
-#include "tests/unit/host_data/datasets.hpp"
+#include "tests/unit/host_data/many_fields.hpp"
 
 using host::contains;
 using host::Dataset;
@@ -157,6 +157,16 @@ TEST_CASE("what cannot be blended is said") {
                                    kinds("e.csv", "x,y\n1,bee\n2,cat\n3,ant\n")})),
                  "field 'target': class 1 is 'bee' in parts[1] (csv) (of 3) and 'cat' in parts[0] "
                  "(of 2); take the classes from one file (`fit_on`)"));
+  const std::string none = "{type = \"synthetic\", samples = 0}";
+  CHECK(contains(text_of(blend_of({a, none})),
+                 "[data.blend] parts[1] (synthetic) has no samples; leave it out"));
+  host::write(folder / "f.csv", "x,k,y\n1,p,0\n");
+  CHECK(contains(text_of(blend_of({a, "{type = \"csv\", path = \"" + (folder / "f.csv") +
+                                          "\", target = [\"y\"], key = \"k\"}"})),
+                 "parts[1] (csv) has 3 fields and parts[0] 2; give all parts the same options"));
+  CHECK(contains(text_of(blend_of({host::table_of_integers(folder / "g.csv", 32)})),
+                 "[data.blend] parts[0] (csv) has 33 fields, at most 32 are possible"));
+  CHECK(Dataset(engine, blend_of({host::table_of_integers(folder / "h.csv", 31)})).samples() == 1);
   CHECK(contains(text_of(blend_of({a, "{type = \"cvs\"}"})),
                  "parts[1].type: unknown dataset 'cvs' (did you mean 'csv'?)"));
   CHECK(contains(text_of(blend_of({a, "{type = \"csv\", path = \"x\", bath = 1}"})),

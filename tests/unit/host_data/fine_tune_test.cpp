@@ -1,4 +1,5 @@
 // The dataset of prompts and conversations: ids, labels and weights against plain second readings.
+#include <filesystem>
 #include <random>
 
 #include "tests/unit/host_data/datasets.hpp"
@@ -286,6 +287,19 @@ TEST_CASE("lines that are malformed: file, line, key, and what to do") {
   CHECK(contains(narrow, "d.jsonl', line 1: cannot be encoded"));
   CHECK(contains(narrow, "the character 'b' at byte 1 is none of the 1 tokens"));
   CHECK(contains(b.error(""), "the file has no line with anything in it"));
+  const std::string path = b.file(good);
+  std::filesystem::resize_file(path, good.size() + (64u << 20));  // takes no space: it is sparse
+  CHECK(!contains(failure_of([&] { Dataset(b.engine, toml_of(path, 8)); }).text, "the line has"));
+  std::filesystem::resize_file(path, good.size() + (64u << 20) + 1);
+  CHECK(contains(
+      failure_of([&] { Dataset(b.engine, toml_of(path, 8)); }).text,
+      "line 2: the line has 67108865 bytes, at most 67108864 are read; is it JSON Lines?"));
+  CHECK(contains(failure_of([&] {
+                   Dataset(b.engine,
+                           "type = \"fine_tune\"\nfiles = []\ntokenizer = {type = \"bytes\"}\n"
+                           "length = 8\n");
+                 }).text,
+                 "[data.fine_tune] files is empty, expected a path; set at "));
   CHECK(contains(b.error(good, "template = \"chatlm\""),
                  "found \"chatlm\" (did you mean 'chatml'?)"));
   const auto text_of = [&](const std::string& toml) {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "plugins/data/split/parts.hpp"
-#include "tests/unit/host_data/datasets.hpp"
+#include "tests/unit/host_data/many_fields.hpp"
 
 using host::contains;
 using host::Dataset;
@@ -125,6 +125,13 @@ TEST_CASE("what cannot be split is said") {
   };
   CHECK(contains(text_of(a), "required key is missing"));
   CHECK(contains(text_of("part = \"train\"\ndataset = {type = \"cvs\"}"), "did you mean 'csv'?"));
+  const auto fields = [&](int integers) {
+    return "dataset = " + host::table_of_integers(folder / "i.csv", integers) +
+           "\npart = \"train\"\nvalidation = 0.0\n";
+  };
+  CHECK(contains(text_of(fields(32)),
+                 "[data.split] the dataset has 33 fields, at most 32 are possible"));
+  CHECK(Dataset(engine, "type = \"split\"\n" + fields(31)).samples() == 1);
   CHECK(contains(text_of(a + "part = \"valid\""), "\"train\" | \"validation\" | \"test\""));
   CHECK(contains(text_of(a + "part = \"test\""), "part \"test\" has none of 4 samples"));
   CHECK(contains(text_of(a + "part = \"train\"\nvalidation = 0.6\ntest = 0.5"), "less than 1"));
