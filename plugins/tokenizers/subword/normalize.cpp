@@ -106,22 +106,26 @@ NormalizerPtr in_order(std::vector<NormalizerPtr> steps) {
 }
 
 void replace_all(const Regex& pattern, std::string_view by, std::string& text) {
+  if (text.empty()) return;
   Regex::Search search;
   search.begin(text);
   std::string out;
-  size_t kept = 0;  // up to here the text is in `out`
-  for (size_t at = 0; at < text.size();) {
+  size_t kept = 0;  // up to here, where the last match ended, the text is in `out`
+  bool any = false;
+  for (size_t at = 0; at <= text.size();) {
     const auto found = pattern.find(search, at);
     if (!found) break;
-    if (found->end == found->begin) {
-      if (found->end == text.size()) break;
-      at = found->end + code_at(text, found->end).size;
-      continue;
+    const bool none = found->end == found->begin;
+    // A match of no text counts, but where another one ended.
+    if (!none || !any || found->begin > kept) {
+      out.append(text, kept, found->begin - kept).append(by);
+      kept = found->end;
+      any = true;
     }
-    out.append(text, kept, found->begin - kept).append(by);
-    at = kept = found->end;
+    at = found->end;
+    if (none) at += at < text.size() ? code_at(text, at).size : 1;
   }
-  if (kept == 0) return;
+  if (!any) return;
   out.append(text, kept);
   text = std::move(out);
 }

@@ -19,9 +19,10 @@ class ByPattern : public Splitter {
     while (at < piece.text.size()) {
       const auto found = pattern_.find(search, at);
       if (!found) break;
-      if (found->begin > done) join.add(done, found->begin, inverted_);
+      const bool none = found->end == found->begin;
+      if (found->begin > done) join.add(done, found->begin, inverted_, none);
       done = found->begin;
-      if (found->end == found->begin) {
+      if (none) {
         if (found->end == piece.text.size()) break;
         at = found->end + code_at(piece.text, found->end).size;
         continue;
@@ -39,7 +40,8 @@ class ByPattern : public Splitter {
    public:
     Join(const ByPattern& step, const Piece& piece, const PieceSink& to)
         : step_(step), piece_(piece), to_(to) {}
-    void add(size_t begin, size_t end, bool match) {
+    // parted: a match of no text follows.
+    void add(size_t begin, size_t end, bool match, bool parted = false) {
       if (match && step_.matched_ == Matched::kRefused)
         throw Unmatched{piece_.text.substr(begin, end - begin)};
       const bool joins = begin_ < end_ && joins_last(match);
@@ -51,6 +53,7 @@ class ByPattern : public Splitter {
       end_ = end;
       removed_ = match && step_.matched_ == Matched::kRemoved;
       matched_ = matched;
+      parted_ = parted;
     }
     void end() { hand_on(); }
 
@@ -62,7 +65,7 @@ class ByPattern : public Splitter {
         case Matched::kIsolated:
           break;
         case Matched::kContiguous:
-          return match == matched_;
+          return match == matched_ && !parted_;
         // Of neighbouring matches the first joins the piece before, and the others stand alone; or
         // the last one joins the piece behind.
         case Matched::kWithPrevious:
@@ -81,7 +84,7 @@ class ByPattern : public Splitter {
     const Piece& piece_;
     const PieceSink& to_;
     size_t begin_ = 0, end_ = 0;  // the piece at hand
-    bool removed_ = false, matched_ = false;
+    bool removed_ = false, matched_ = false, parted_ = false;
   };
 
   Regex pattern_;
