@@ -310,13 +310,21 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
                           const config::LayerConfig& layer) {
   const Parameter& known = find_or_register(p, model, layer);
   const plait_shape shape = make_shape(known.shape.dtype, program::dims_of(p.shape));
-  if (!program::same(known.shape, shape))
+  if (!program::same(known.shape, shape)) {
+    const bool is_tied = error_site_.has_value();
+    // Behind what failed in training its shape there is a guess.
+    poisoned_ = poisoned_ || (!is_tied && problems_ && problems_->touch(model.path));
     fail_config(
         "[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
         program::text(known.shape) +
-        (error_site_ ? " where it is defined, this layer needs " : " in training, here it is ") +
+        (is_tied ? " where it is defined, this layer needs " : " in training, here it is ") +
         program::text(shape) +
-        (error_site_ ? "" : "; samples of [data.train] and [data.eval] must have the same shapes"));
+        (is_tied ? ""
+         : mode_ == TraceMode::kGeneration
+             ? "; set generate.length to the tokens of a training sample, on whose number "
+               "the parameter depends"
+             : "; samples of [data.train] and [data.eval] must have the same shapes"));
+  }
   error_site_.reset();
   ValueId& v = parameters_[known.name];
   if (v == 0) {
