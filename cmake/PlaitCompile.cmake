@@ -40,7 +40,7 @@ if(PLAIT_COVERAGE)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     message(FATAL_ERROR "[build] PLAIT_COVERAGE needs GCC, found ${CMAKE_CXX_COMPILER_ID}; use 'cmake --preset coverage'")
   endif()
-  add_compile_options(--coverage -O1) # after the build type's own level, which merges lines; tests take minutes, with -O0 hours
+  add_compile_options(--coverage ${PLAIT_COVERAGE}) # after the build type's own level, which merges lines
   add_link_options(--coverage)
 endif()
 

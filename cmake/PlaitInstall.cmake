@@ -5,7 +5,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Plait)
 install(DIRECTORY abi/plait DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY bindings/cpp/plait DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel OPTIONAL FILES_MATCHING
         PATTERN "*.hpp")
-install(FILES LICENSE GUIDE.md REFERENCE.md abi/plait/OPS.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(FILES LICENSE README.md GUIDE.md REFERENCE.md abi/plait/OPS.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 set(targets plait_plugin_headers)
 if(TARGET plait)
   list(APPEND targets plait)

@@ -67,7 +67,9 @@ def main():
     missing = [file for file, lines in counts.items() if not lines]
     if options.listed and missing:
         raise SystemExit(f"[coverage] no program has been built with {', '.join(missing)}; correct {options.listed}")
-    counts = {file: lines for file, lines in counts.items() if lines}  # the others this build leaves out
+    counts = {file: lines for file, lines in counts.items() if lines}
+    if missing:
+        print(f"[coverage] not in this build, and not counted: {len(missing)} files, such as {missing[0]}")
     with open(build / "lines_not_run.txt", "w") as out:
         for file, lines in counts.items():
             text = (root / file).read_text().splitlines()

@@ -271,27 +271,32 @@ std::string set_hint(const std::string& file) {
   return others.empty() ? "" : "; " + others + " downloads it";
 }
 
-// The name of a file that a dataset did not find; "" where the line is about something else.
-std::string unopened_data(const std::string& line) {
+// The path of a file that a dataset did not find; "" where the line is about something else.
+fs::path unopened_data(const std::string& line) {
   const size_t end = line.find("': cannot open it: No such file or directory");
   if (end == std::string::npos || end == 0 || line.find("[data.") == std::string::npos) return "";
   const size_t begin = line.rfind('\'', end - 1) + 1;
-  return fs::path(line.substr(begin, end - begin)).filename();
+  return line.substr(begin, end - begin);
 }
 
 }  // namespace
 
 std::string Context::hint_for(const std::string& line) const {
   if (is_sweep(line)) return "; plait sweep trains with each of several values";
-  if (const std::string file = unopened_data(line); !file.empty())
-    return "; pass its folder with --data DIR (or set PLAIT_DATA)" + set_hint(file);
   constexpr std::string_view kFile = "file '";
   const size_t at = line.find(kFile);
-  if (at == std::string::npos || line.find("' not found") == std::string::npos) return "";
+  const fs::path unopened = unopened_data(line);
+  const bool missing = at != std::string::npos && line.find("' not found") != std::string::npos;
+  if (!missing && unopened.empty()) return "";
   std::error_code ignored;
   const std::string folder = data_folder();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     return "; PLAIT_DATA is '" + folder + "', which is not a folder";
+  if (!unopened.empty())
+    return (unopened.is_absolute() || !folder.empty()
+                ? ""
+                : "; --data DIR (or PLAIT_DATA) names the folder that such paths start from") +
+           set_hint(unopened.filename());
   const size_t begin = at + kFile.size();
   const fs::path file = line.substr(begin, line.find('\'', begin) - begin);
   return set_hint(file.filename());

@@ -22,8 +22,17 @@ CliError exists(const std::string& verb, const std::string& path, const std::str
 
 void check_replaced(const Context& context, const std::string& verb, const std::string& path) {
   std::error_code ignored;
-  if (path != "-" && !context.yes && fs::is_regular_file(path, ignored))
+  if (!context.yes && fs::is_regular_file(path, ignored))
     throw exists(verb, path, "choose another name, or replace it with --yes");
+}
+
+void check_output(const Context& context, const std::string& verb, const std::string& option,
+                  const std::string& path) {
+  if (path != "-") return check_replaced(context, verb, path);
+  if (context.terminal.json)
+    throw CliError(kUsage, "[" + verb + "] " + option +
+                               " - and --json would both write to standard output; name a file, "
+                               "or leave one of them out");
 }
 
 Replaced::Replaced(const Context& context, std::string verb, const std::string& path, When when)

@@ -11,6 +11,9 @@ namespace plait::cli {
 // Errors: CliError (kUsage) if there is a file at `path`, unless --yes is given. Pipes and devices
 // are written to. verb: in messages.
 void check_replaced(const Context& context, const std::string& verb, const std::string& path);
+// The same of an option with which "-" is standard output, which has no room for JSON lines beside.
+void check_output(const Context& context, const std::string& verb, const std::string& option,
+                  const std::string& path);
 
 // A file or an empty folder is out of the way while a command makes another one in its place.
 class Replaced {

@@ -38,13 +38,14 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
     std::vector<std::string> names = catalog_.item_names(kind);
     if (kind == PLAIT_KIND_LAYER) names.insert(std::ranges::lower_bound(names, kBlock), kBlock);
     const std::string word = kind_word(kind);
-    problems_.add(to.keys.origin("type"), key_path(table.path, "type"),
-                  "unknown " + word + " '" + to.type + "'" +
-                      did_you_mean(near_item(to.type, kind, names, catalog_)),
-                  "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary() +
-                      (to.type.find('.') == std::string::npos
-                           ? ""
-                           : "; a plugin that has it is named in plugins.paths (or --plugins)"));
+    problems_.add(
+        to.keys.origin("type"), key_path(table.path, "type"),
+        "unknown " + word + " '" + to.type + "'" +
+            did_you_mean(near_item(to.type, kind, names, catalog_)),
+        "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary() +
+            (to.type.find('.') == std::string::npos
+                 ? ""
+                 : "; if a plugin elsewhere has it, name that in plugins.paths (or --plugins)"));
     return;
   }
   check_allowed(found, to.keys.origin("type"), key_path(table.path, "type"));

@@ -53,6 +53,7 @@ class Plot(Case):
         self.fails(2, ["plot", "a", "--svg", "out.png"],
                    "--svg writes SVG, found the name 'out.png'")
         self.fails(2, ["plot", "a", "--svg", "out.svg"], "[plot] 'out.svg' exists; choose another name, or replace it with --yes")
+        self.fails(2, ["plot", "a", "--svg", "-", "--json"], "[plot] --svg - and --json would both write to standard output")
         self.write("-", "a file of that name is none of its business")
         self.assertEqual(self.expect(0, "plot", "a", "b", "--svg", "-").out, (self.folder / "out.svg").read_text())
         self.expect(0, "plot", "a/metrics.ndjson", "b", "--svg", "out.svg", "--yes")

@@ -144,7 +144,7 @@ class Resumed(Case):
         self.assertIn("nothing to do: step 60 was the last", over.out)
         self.assertIn("nothing to do: step 60 is past the last one, 20; run.steps=N",
                       self.expect(0, "run", "t.toml", "run.steps=20", "--run-dir", "r", "--resume", "must").out)
-        self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "must", "-q")
+        self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "must", "-q")  # its state is that of 60 steps again
         self.assertIn("accuracy ", over.out)
         self.assertFalse((self.folder / "r/ckpt/step-0000000060.2").exists())
         self.assertIn("step-0000000060", json.loads((self.folder / "r/status.json").read_text())["checkpoint"])

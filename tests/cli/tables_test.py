@@ -72,9 +72,14 @@ class Csv(Case):
         self.write("a.csv", "".join(f"{'name' if i == 0 else f'flower {i}'},{line}\n" for i, line in enumerate(lines)))
         self.write("t.toml", RUN + '[data.train]\ntype = "csv"\npath = "a.csv"\ntarget = "kind"\ntarget_type = "class"\ncategories = ["*"]\n' + MODEL)
         said = self.expect(0, "check", "t.toml").err
-        self.assertIn("column 'name' has 40 different texts in 40 lines, as an identifier has", said)
+        self.assertIn("column 'name' has 40 different texts in 40 lines, as names and numbers of lines have: new samples have others", said)
         self.assertNotIn("column 'colour'", said)
-        self.assertNotIn("identifier", self.expect(0, "check", "t.toml", 'data.train.categories=["colour"]', 'data.train.input=["length"]').err)
+        for n, names, told in ((19, 19, False), (20, 20, True), (40, 20, False), (40, 21, True)):
+            with self.subTest(n=n, names=names):
+                lines = flowers(n, 1).splitlines()
+                self.write("n.csv", "".join(f"{'name' if i == 0 else f'flower {i % names}'},{line}\n" for i, line in enumerate(lines)))
+                self.assertEqual("different texts" in self.expect(0, "check", "t.toml", "data.train.path=n.csv").err, told)
+        self.assertNotIn("different texts", self.expect(0, "check", "t.toml", 'data.train.categories=["colour"]', 'data.train.input=["length"]').err)
 
     def test_lines_that_are_left_out(self):
         self.write("a.csv", "x,kind\n1,ant\n2,cat\n,dog\n4,ant\n?,\n")

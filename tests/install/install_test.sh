@@ -48,7 +48,9 @@ plait() { env -u LD_LIBRARY_PATH PLAIT_PLUGIN_PATH="$work/page" "$tree/bin/plait
 for script in bash:bash-completion/completions/plait zsh:zsh/site-functions/_plait fish:fish/vendor_completions.d/plait.fish; do
   plait completion "${script%%:*}" | cmp -s - "$tree/share/${script#*:}" || fail "share/${script#*:} is not what plait completion prints"
 done
-find "$tree/share" -name REFERENCE.md | grep -q . || fail "REFERENCE.md is not installed"
+for doc in README.md GUIDE.md REFERENCE.md OPS.md; do
+  find "$tree/share" -name "$doc" | grep -q . || fail "$doc is not installed"
+done
 plait --version >"$work/version.log" || fail "the moved bin/plait does not start"
 
 # "Add a layer in 15 minutes": the code between ```cpp and ```, and the line for CMake; then that of the PEFT method.

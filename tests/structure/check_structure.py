@@ -235,19 +235,24 @@ def cmake_files(root):
         yield from sorted((root / tree).rglob("*.cmake"))
 
 
-LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?(?:\s+\"[^\"]*\")?\)")
+CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.M | re.S)
+
+
+def without_code(page):
+    return CODE.sub(lambda code: "\n" * code[0].count("\n"), page.read_text())
 
 
 def anchors(page):
     """The names of a page's headings, as a forge makes them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    headings = re.findall(r"^#+ (.*)$", without_code(page), re.M)
     return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
 def link_faults(root):
     pages = [page for where in ("*.md", *(f"{tree}/**/*.md" for tree in TREES)) for page in sorted(root.glob(where))]
     for page in pages:
-        for number, line in enumerate(page.read_text().split("\n"), 1):
+        for number, line in enumerate(without_code(page).split("\n"), 1):
             for path, anchor in LINK.findall(line):
                 target = page.parent / path if path else page
                 if not target.exists():

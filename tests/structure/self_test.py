@@ -87,6 +87,8 @@ PLANTED = [
     ("plugins/support/x.cpp", "auto t = kit::start_thread(f);\n", "starts a thread by itself"),
     ("plugins/support/y.cpp", "auto f = std::async(g);  // std::thread(g)\n", "starts a thread by itself"),
     ("examples/README.md", "Text.\n[one](../abi/none.h)\n", ":2: links to ../abi/none.h, which does not exist"),
+    ("README.md", '[a](mailto:a@b) `[](x)` [c](none.md "C")\n', ":1: links to none.md, which does not exist"),
+    ("README.md", "# A\n```\n# b\n[](x)\n```\n[here](#b)\n", ":6: links to #b, which is no heading of README.md"),
     ("README.md", "# A guide\n[here](#a-guide) and [there](#b)\n", ":2: links to #b, which is no heading of README.md"),
     ("CMakeLists.txt", "add_subdirectory(plugins/layers/dense)\n", ":1: names plugins/layers/dense"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),

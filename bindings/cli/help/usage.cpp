@@ -120,7 +120,10 @@ std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseE
   constexpr std::string_view kUnread = "Could not convert: ";  // and OPTION = WORD
   if (const size_t equals = text.find(" = "); text.starts_with(kUnread) && equals != text.npos)
     return text.substr(kUnread.size(), equals - kUnread.size()) + " is '" +
-           text.substr(equals + 3) + "', expected a number";
+           text.substr(equals + 3) + "', expected " +
+           (text.find_first_not_of("+-.0123456789eE", equals + 3) == text.npos
+                ? "a whole number in its range"
+                : "a number");
   if (dynamic_cast<const CLI::RequiredError*>(&error) && required != std::string::npos)
     return missing(verb, text.substr(0, required));
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) && text.find(": At Most 1 ") != text.npos)

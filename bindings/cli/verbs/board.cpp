@@ -146,7 +146,7 @@ int show_board(Context& context, BoardArguments arguments) {
   if (arguments.html.empty() && arguments.values.size() > 1)
     throw CliError(kUsage, "[cli] a terminal shows one --value; --html FILE shows several");
   const size_t limit = arguments.limit ? most_runs(arguments) : SIZE_MAX;
-  check_replaced(context, "board", arguments.html);
+  check_output(context, "board", "--html", arguments.html);
   Board board(arguments.folders, arguments.values.empty() ? "loss" : arguments.values[0],
               arguments.log, limit);
   board.scan();

@@ -59,7 +59,7 @@ ChartOptions options_of(const Terminal& terminal, const PlotArguments& arguments
 
 int plot(Context& context, PlotArguments arguments) {
   check_svg_name("--svg", arguments.svg);
-  check_replaced(context, "plot", arguments.svg);
+  check_output(context, "plot", "--svg", arguments.svg);
   if (arguments.values.empty()) arguments.values = {"loss"};
   std::vector<Curve> curves;
   Json record = {{"schema", 1}, {"curves", Json::array()}};

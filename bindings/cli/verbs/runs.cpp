@@ -35,6 +35,16 @@ std::vector<std::string> shown_values(const std::vector<RunRecord>& runs) {
   return names;
 }
 
+// Statistics are hundreds.
+std::string first_of(const std::set<std::string>& names) {
+  constexpr size_t kMost = 20;
+  std::vector<std::string> some;
+  for (const std::string& name : names)
+    if (some.size() < kMost) some.push_back(name);
+  const size_t more = names.size() - some.size();
+  return joined(some, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
 void check_name(const std::string& name, const std::vector<RunRecord>& runs) {
   std::set<std::string> there;
   for (const RunRecord& run : runs)
@@ -43,7 +53,7 @@ void check_name(const std::string& name, const std::vector<RunRecord>& runs) {
   const std::string near = nearest(name, there);
   throw CliError(kUsage, "[cli] no run has a value '" + name + "'" +
                              (near.empty() ? "" : " (did you mean '" + near + "'?)") +
-                             "; there are: " + joined({there.begin(), there.end()}, ", "));
+                             (there.empty() ? "" : "; there are: " + first_of(there)));
 }
 
 // Runs without the value come last.

@@ -44,9 +44,8 @@ class Handle:
 
     def close(self):
         """Frees it; later calls on it fail. What was made from it can still be used."""
-        if self._finalizer.alive:
-            self._finalizer()
-            self._pointer = ctypes.c_void_p()
+        self._pointer = ctypes.c_void_p()  # first: another thread must not take it to something freed
+        self._finalizer()
 
     def __reduce_ex__(self, _):
         """Of copy and pickle."""

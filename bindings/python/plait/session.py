@@ -207,8 +207,8 @@ class Session(Handle):
 
         A session that is closed has nothing left to stop.
         """
-        if self._finalizer.alive:
-            _abi.lib.plait_session_cancel(self._handle)
+        if pointer := self._pointer:
+            _abi.lib.plait_session_cancel(pointer)
 
     def _end_request(self, dataset="train"):
         """No later call is stopped by a cancel() that may have come when its call was over already.

@@ -184,8 +184,9 @@ class Csv : public ColumnDataset {
         host.log(PLAIT_LOG_WARN, file + ": column '" + column + "' has " +
                                      std::to_string(texts.size()) + " different texts in " +
                                      std::to_string(t.rows) +
-                                     " lines, as an identifier has: other samples have none of "
-                                     "them; name the other columns of texts in `categories`");
+                                     " lines, as names and numbers of lines have: new samples "
+                                     "have others, so nothing is learned from it; name the other "
+                                     "columns of texts in `categories`");
   }
 
   // What was found out, as it decides what the numbers mean.

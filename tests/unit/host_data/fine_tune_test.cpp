@@ -289,7 +289,9 @@ TEST_CASE("lines that are malformed: file, line, key, and what to do") {
   CHECK(contains(b.error(""), "the file has no line with anything in it"));
   const std::string path = b.file(good);
   std::filesystem::resize_file(path, good.size() + (64u << 20));  // takes no space: it is sparse
-  CHECK(!contains(failure_of([&] { Dataset(b.engine, toml_of(path, 8)); }).text, "the line has"));
+  const std::string longest = failure_of([&] { Dataset(b.engine, toml_of(path, 8)); }).text;
+  CHECK(contains(longest, "line 2"));
+  CHECK(!contains(longest, "the line has"));
   std::filesystem::resize_file(path, good.size() + (64u << 20) + 1);
   CHECK(contains(
       failure_of([&] { Dataset(b.engine, toml_of(path, 8)); }).text,
