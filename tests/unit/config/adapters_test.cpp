@@ -60,7 +60,20 @@ TEST_CASE("entries may share a name, and numbers are in order of appearance") {
         Names{"patch", "patch2", "patch"});
 }
 
+TEST_CASE("values of adapters are described, with the names that they have by default") {
+  const Loaded loaded = load(model("", entry("rank = 3\n") + entry("")));
+  REQUIRE(loaded.problems == "");
+  const std::string json = describe_json(loaded.experiment);
+  CHECK(contains(json, "\"model.adapters[0].rank\": {\"value\": 3, "));
+  CHECK(contains(json, "\"model.adapters[0].name\": {\"value\": \"patch\", "));
+  CHECK(contains(json, "\"model.adapters[1].rank\": {\"value\": 8, "));
+  CHECK(contains(json, "\"model.adapters[1].name\": {\"value\": \"patch2\", "));
+}
+
 TEST_CASE("what adapters cannot be is a problem") {
+  CHECK(contains(load(model("adapters = {type = \"patch\", match = [\"*\"]}\n", "")).problems,
+                 "model.adapters: expected a list of tables, found a table; write "
+                 "[[model.adapters]] above each entry"));
   CHECK(contains(load(model("", entry("name = \"a\"\nnames = [\"b\"]\n"))).problems,
                  "model.adapters[0].names: given together with name ("));
   CHECK(contains(load(model("adapter_field = \"k\"\n", entry("names = [\"a\", \"a\"]\n"))).problems,

@@ -41,6 +41,7 @@ TEST_CASE("values keep kind, order and place") {
   CHECK(b["l"].items()[1].items()[0].as_int() == 2);
   CHECK(d.root["a"]["x"]["y"].as_int() == -3);
   CHECK(d.root["none"]["at"]["all"].absent());
+  CHECK(parse("d = [1979-05-27]").root.toml() == "{d = [a date or time]}");
   CHECK(d.root.toml() ==
         "{z = 1, b = {t = \"text\", r = 0.5, l = [1, [2]], o = true}, a = {x = {y = -3}}}");
   CHECK_THROWS_AS(b["t"].as_int(), Error);
@@ -72,11 +73,32 @@ TEST_CASE("texts that the parser cannot cope with are problems of their line") {
   CHECK(contains(problem_of("a = 1\n\n[[\n"), "x.toml:3:1: not TOML: malformed"));
   CHECK(contains(problem_of("a = 1\nb = {x = 1979-05-27Tp\n"), "x.toml:2:"));
   CHECK(contains(problem_of("b = 1979-05-27TT07:32:00Z"), "x.toml:1:"));
+  // The last line need not end.
+  const std::string last = "b = 1979-05-27TT07:32:00Z";
+  CHECK(contains(problem_of("a = 1\n" + last), "x.toml:2:1: not TOML: malformed"));
+  CHECK(contains(problem_of("a = 1\nc = 2\n" + last), "x.toml:3:1: not TOML: malformed"));
 }
 
 TEST_CASE("a file of bytes is none of text") {
   CHECK(contains(problem_of(std::string("\x7f\x45LF\0\0", 6)),
                  "a binary file, expected an experiment"));
+}
+
+TEST_CASE("a text in UTF-16 is told from other bytes, with a mark or without one") {
+  const auto utf16 = [](std::string_view ascii, size_t zero) {
+    std::string text;
+    for (const char c : ascii) text += zero == 0 ? std::string{0, c} : std::string{c, 0};
+    return text;
+  };
+  const std::string line(40, 'a'), foreign("\x3d\x04\x3d\0", 4);
+  for (const std::string& text :
+       {utf16("a", 0), utf16("a", 1), utf16("a = 1\n", 0), utf16("a = 1\n", 1), utf16(line, 1),
+        utf16(line, 1) + foreign, "\xff\xfe" + foreign, "\xfe\xff" + foreign})
+    CHECK(problem_of(text) == "x.toml: a text in UTF-16, expected UTF-8; save it as UTF-8");
+  for (const std::string& text : {std::string(1, 0), std::string("\0\0", 2), foreign,
+                                  "b" + utf16("a", 1), utf16("ab", 1) + utf16("ab", 0)})
+    CHECK(problem_of(text) ==
+          "x.toml: a binary file, expected an experiment in TOML; name an experiment");
 }
 
 TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
@@ -87,6 +109,8 @@ TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
   CHECK(contains(problem_of("a = 1\nbä = 2"),
                  "x.toml:2:2: not TOML: a character beyond ASCII outside quotes"));
   CHECK(contains(problem_of("a = 1 \xc2\xa0"), "x.toml:1:7: not TOML: a character beyond ASCII"));
+  for (const char* text : {"'''x'''", "\"\"\"x\"\"\"", "\"\"\"x\"\"\"\"\""})
+    CHECK(scan_text(std::string("a = ") + text + "\nbä = 2", 3).fault == ScanFault::kForeign);
   for (const char* quote : {"“", "”", "‘", "’", "„", "«", "»"})
     CHECK(contains(problem_of(std::string("a = ") + quote + "b" + quote),
                    "x.toml:1:5: not TOML: a typographic quotation mark; write \" or '"));
@@ -140,8 +164,10 @@ TEST_CASE("parts of a key are made of letters, digits, _ and -, or of nothing") 
 
 TEST_CASE("a file that is absent or too large is a problem") {
   Problems problems;
-  Document::read(FileSystem::posix(), "no-such-file.toml", problems);
-  CHECK(contains(problems.text(), "no-such-file.toml"));
+  const Document absent = Document::read(FileSystem::posix(), "no/such-file.toml", problems);
+  CHECK(absent.file == "no/such-file.toml");
+  CHECK(absent.folder == "no");
+  CHECK(contains(problems.text(), "no/such-file.toml"));
   CHECK(contains(problems.text(), "there is no such file"));
   CHECK(contains(problem_of(std::string(kMaxFileBytes + 1, ' ')), "expected at most 4.00 MiB"));
 }

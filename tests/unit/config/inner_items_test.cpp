@@ -81,6 +81,7 @@ TEST_CASE("items within items as TOML give the same again") {
   CHECK(contains(text,
                  "parts = [{type = \"table\", file = \"c.csv\", columns = []}, {type = \"mix\""));
   const Loaded again = load(text);
+  CHECK(contains(text, "files = [\"a.csv\", \"/b.csv\"]\n"));
   CHECK(again.problems.empty());
   CHECK(again.item.options.to_toml(false) == l.item.options.to_toml(false));
 }

@@ -46,6 +46,11 @@ TEST_CASE("a key that is not known: what was probably meant") {
     CHECK(near_key(c.key, known) == c.meant);
   }
   CHECK(near_key("lr", {}) == "");
+  // The beginning of a word, of four letters or more, is the word.
+  const std::vector<std::string> words = {"limit_of_gradient", "car_max"};
+  CHECK(near_key("grad_limit", words) == "limit_of_gradient");
+  CHECK(near_key("gradients_and_limits", words) == "limit_of_gradient");
+  CHECK(near_key("cargo", words) == "");
 
   // What other libraries call it.
   const std::vector<std::string> adapter = {"alpha", "dropout", "exclude", "match", "rank"};
