@@ -41,6 +41,8 @@ TEST_CASE("values keep kind, order and place") {
   CHECK(b["l"].items()[1].items()[0].as_int() == 2);
   CHECK(d.root["a"]["x"]["y"].as_int() == -3);
   CHECK(d.root["none"]["at"]["all"].absent());
+  Problems faults;
+  CHECK(Document::parse("[", "y.toml", faults).root.origin().text() == "y.toml:1:1");
   CHECK(parse("d = [1979-05-27]").root.toml() == "{d = [a date or time]}");
   CHECK(d.root.toml() ==
         "{z = 1, b = {t = \"text\", r = 0.5, l = [1, [2]], o = true}, a = {x = {y = -3}}}");
