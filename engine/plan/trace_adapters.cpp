@@ -102,11 +102,14 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
     const plait_peft_item& item = plan_.registry->peft(adapter.type);
     if (!(item.targets & target.what) || !adapter.holds(name)) continue;
     if (const config::AdapterConfig* other = second_entry(known.adapters, adapter)) {
-      error_site_ = {adapter.origin, adapter.path};
-      fail_config("[plan] adapter '" + adapter.name + "' has two entries that change '" + name +
-                  "', " + other->path + " (" + other->origin.text() + ") and " + adapter.path +
-                  " (" + adapter.origin.text() +
-                  "); narrow `match` of one, or give it another name");
+      change([&]() -> ValueId {
+        error_site_ = {adapter.origin, adapter.path};
+        fail_config("[plan] adapter '" + adapter.name + "' has two entries that change '" + name +
+                    "', " + other->path + " (" + other->origin.text() + ") and " + adapter.path +
+                    " (" + adapter.origin.text() +
+                    "); narrow `match` of one, or give it another name");
+      });
+      continue;
     }
     if (all_take(model, adapter.name)) change([&] { return wrap(model, adapter, target); });
     known.adapters.push_back(&adapter);

@@ -312,8 +312,6 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
   const plait_shape shape = make_shape(known.shape.dtype, program::dims_of(p.shape));
   if (!program::same(known.shape, shape)) {
     const bool is_tied = error_site_.has_value();
-    // Behind what failed in training its shape there is a guess.
-    poisoned_ = poisoned_ || (!is_tied && failed_in(model.name));
     fail_config(
         "[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
         program::text(known.shape) +

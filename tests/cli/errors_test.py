@@ -24,8 +24,7 @@ class CommandLine(Case):
         self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form' (did you mean '--from'?); see plait new --help")
         self.fails(2, ["new", "demo", "extra"], "unexpected argument 'extra'")
         self.fails(2, ["plan", "demo", "--rank", "x"], "[cli] --rank is 'x', expected a number; see plait plan --help")
-        for number in ("1.5", "99999999999999999999"):
-            self.fails(2, ["plan", "demo", "--rank", number], f"[cli] --rank is '{number}', expected a whole number in its range; see")
+        self.fails(2, ["plan", "demo", "--rank", "1.5"], "[cli] --rank is '1.5', expected a whole number in its range; see")
         self.assertNotIn("did you mean", self.fails(2, ["run", "demo", "-o", "x"], "there is no option '-o'; to override").err)
         self.fails(2, ["run", "x.toml", "-m"], "no option '-m'; several values of a key are a sweep: plait sweep FILE key=a,b")
         self.fails(2, ["run", "x.toml", "--nproc-per-node", "2"], "no option '--nproc-per-node'; --ranks N starts N processes")

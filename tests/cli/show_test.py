@@ -371,10 +371,9 @@ length = 50
         self.assertIn("'x-images-idx3-ubyte.gz': cannot open it: No such file or directory", said.err)
         hint = "--data DIR (or PLAIT_DATA) names the folder that such paths start from"
         self.assertIn(hint, said.err)
-        self.write("there/y.csv", "a\n1\n")
+        (self.folder / "there").mkdir()
         self.assertNotIn(hint, self.plait("data", "show", "idx.toml", "--data", "there").err)
         self.assertNotIn(hint, self.plait("data", "show", "idx.toml", f"data.train.images={self.folder}/none.gz").err)
-        self.assertIn("PLAIT_DATA is 'none', which is not a folder", self.plait("data", "show", "idx.toml", "--data", "none").err)
         self.fails(2, ["check", "e.toml", 'data.train.tokenizer.type=bytes'], "data.train.files: file 'none.jsonl' not found")
         self.fails(2, ["data", "show", "a.jsonl", "--tokenizer", "bytes"], "a.jsonl', line 1, key 'messages': no template says",
                    "chatml, llama2, llama3")

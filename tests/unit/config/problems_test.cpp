@@ -146,7 +146,7 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"a name of other case", "\"ramp\"", "\"RA_MP\"",
        "unknown layer 'RA_MP' (did you mean 'ramp'?)"},
       {"an item of a plugin that is elsewhere", "\"ramp\"", "\"other.ramp\"",
-       "; a plugin that has it is named in plugins.paths (or --plugins)"},
+       "; if a plugin elsewhere has it, name that in plugins.paths (or --plugins)"},
       {"a name with the word of its kind", "\"dense\"", "\"DenseLayer\"",
        "unknown layer 'DenseLayer' (did you mean 'dense'?)"},
       {"a word of an item's help, \"what it does\"", "epochs = 4\n",
