@@ -316,6 +316,24 @@ class Project(unittest.TestCase):
         self.assertIn("100.0 % found", output)
         self.assertNotIn("no time", output)
 
+    def test_the_mutants_of_a_module_by_its_own_programs(self):
+        def module(*words):
+            command = [sys.executable, "-B", TOOL / "module.py", self.root, *words, "--equivalent", self.equivalent]
+            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+            for name, text in PROJECT.items():
+                self.assertEqual((self.root / name).read_text(), text)
+            return done.returncode, done.stdout
+
+        code, output = module("engine/unchecked", "unit_unchecked")
+        self.assertEqual(code, 0, output)
+        self.assertIn("engine/unchecked/limit.cpp:2: arithmetic\n- value += value;\n+ value -= value;\n", output)
+        code, output = module("engine/checked", "unit_checked")
+        self.assertEqual(code, 0, output)
+        self.assertIn("1 others did not compile", output)
+        self.assertNotIn("+ if (value >= largest) {", output)  # equivalent
+        self.assertRegex(module("engine/checked", "unit_unchecked")[1], r"reaches 0 and finds 0; (\d+) are left(.|\n)* 0 of \1 found")
+        self.assertIn("no source that is built begins with 'engine/none'", module("engine/none", "unit_checked")[1])
+
     def test_an_interrupted_session_continues(self):
         process = self.start("--own-path")
         first = next(line for line in process.stdout if line.startswith("[1/"))

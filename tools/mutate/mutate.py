@@ -48,6 +48,12 @@ def known_equivalents(text):
     return found
 
 
+def is_equivalent(m, text, equivalent):
+    """Whether an entry says so; one that fits several places says nothing of any."""
+    _, before, after = operators.difference(text, m)
+    return (m.file, before, after) in equivalent and operators.one_line(text).count(before) == 1
+
+
 def drawn(root, sources, seed, equivalent):
     """The mutants of a seed, without end, each once: (mutation, text of its file)."""
     texts = {name: (root / name).read_text() for name in sources}
@@ -61,9 +67,7 @@ def drawn(root, sources, seed, equivalent):
         m = left[operator].pop(choice.randrange(len(left[operator])))
         if not left[operator]:
             del left[operator]
-        _, before, after = operators.difference(texts[m.file], m)
-        # An entry that fits several places says nothing of any.
-        if (m.file, before, after) not in equivalent or operators.one_line(texts[m.file]).count(before) > 1:
+        if not is_equivalent(m, texts[m.file], equivalent):
             yield m, texts[m.file]
 
 
