@@ -30,9 +30,10 @@ class Handle:
         if os.getpid() != self._process:
             raise StateError(f"[python] this {type(self).__name__} was made in another process ({self._process}), of which this one ({os.getpid()}) is a "
                              "fork; make it in each process, or start processes by multiprocessing.get_context(\"spawn\")")
-        if not self._pointer:
+        pointer = self._pointer  # once: another thread may close it
+        if not pointer:
             raise InvalidError(f"[python] this {type(self).__name__} is closed; make another one, or use it inside of its `with`")
-        return self._pointer
+        return pointer
 
     @property
     def handle(self):

@@ -12,7 +12,7 @@ import weakref
 
 from plait import _abi, tensors
 from plait.adapters import Adapters
-from plait.errors import Cancelled, Error, StateError, call, check, interrupts_behind, interruptible, taken
+from plait.errors import Cancelled, Error, InvalidError, StateError, call, check, interrupts_behind, interruptible, taken
 from plait.generate import Generator
 from plait.handles import Handle, chosen, encoded
 from plait.notebook import Bar, in_notebook
@@ -207,8 +207,11 @@ class Session(Handle):
 
         A session that is closed has nothing left to stop.
         """
-        if pointer := self._pointer:
-            _abi.lib.plait_session_cancel(pointer)
+        try:
+            handle = self._handle
+        except InvalidError:
+            return
+        _abi.lib.plait_session_cancel(handle)
 
     def _end_request(self, dataset="train"):
         """No later call is stopped by a cancel() that may have come when its call was over already.
