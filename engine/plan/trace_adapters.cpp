@@ -85,7 +85,7 @@ ValueId Tracer::adapt(const config::ModelConfig& model, AdaptedTarget known,
   target.name = name.c_str();
   adapter_targets_.push_back({model.name, name, target.what});
   const auto first_op = static_cast<int32_t>(graph_->ops().size());
-  // An adapter that fails is reported, and the layer goes on without it: its output has the same
+  // An adapter that fails is reported, and the layer is traced without it: its output has the same
   // shape, so that nothing else seems to be wrong.
   const auto change = [&](auto&& changed) {
     try {

@@ -178,6 +178,17 @@ class Verbs(Case):
         self.assertIn("accuracy", last["evaluation"]["metrics"])
         self.assertEqual(self.expect(0, "run", "t.toml", "-q", "run.steps=1").err, "")
 
+    def test_the_experiment_that_the_guide_begins_with(self):
+        guide = (ROOT / "GUIDE.md").read_text()
+        begin = guide.index("```toml", guide.index("## An experiment")) + len("```toml")
+        self.write("digits.toml", guide[begin:guide.index("```", begin)])
+        for name, kind, shape, size in (("images", "<f4", "(640, 28, 28)", 640 * 28 * 28 * 4), ("labels", "<i4", "(640,)", 640 * 4)):
+            head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}}}\n"
+            (self.folder / f"{name}.npy").write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head.encode() + bytes(size))
+        self.assertIn("digits.toml: no problems", self.expect(0, "check", "digits.toml").out)
+        self.expect(0, "plan", "digits.toml", "-q")
+        self.expect(0, "run", "digits.toml", "optimizer.learning_rate=3e-4", "-q")
+
     def test_a_student_learns_from_labels_and_from_a_trained_teacher(self):
         """As the guide has it; every third label is missing."""
         rows = ["a,b,c,label"]

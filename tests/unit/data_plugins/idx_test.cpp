@@ -1,12 +1,12 @@
-#include <zlib.h>
-
 #include "tests/unit/data_plugins/dataset_bench.hpp"
+#include "tests/unit/data_plugins/file_bytes.hpp"
 
 using namespace plait;
 using fake::contains;
 using fake::Dataset;
 using fake::Folder;
 using fake::open_error;
+using file_bytes::gzip;
 
 namespace {
 
@@ -15,20 +15,6 @@ std::string header(std::vector<uint32_t> dims, char type = 8) {
   for (const uint32_t d : dims)
     for (int i = 3; i >= 0; --i) s += static_cast<char>(d >> (8 * i));
   return s;
-}
-
-std::string gzip(const std::string& text) {
-  z_stream z{};
-  REQUIRE(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&z, text.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
 }
 
 const std::string kImages = header({3, 2, 2}) + "abcdefghijkl";

@@ -1,14 +1,15 @@
 // Datasets that are opened for their metadata alone: the fields of the whole file by its head, and
 // no value is read.
-#include <zlib.h>
-
 #include "tests/unit/data_plugins/dataset_bench.hpp"
+#include "tests/unit/data_plugins/file_bytes.hpp"
 
 using namespace plait;
 using fake::Dataset;
 using fake::Folder;
 using fake::little;
 using fake::raw;
+using file_bytes::gzip;
+using file_bytes::npy;
 
 namespace {
 
@@ -36,31 +37,12 @@ class Head {
   plait_dataset_info info_{};
 };
 
-std::string npy(const std::string& shape, const std::string& values) {
-  const std::string head = "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + "}\n";
-  return "\x93NUMPY" + std::string("\1\0", 2) + little(head.size(), 2) + head + values;
-}
-
 std::string idx(uint8_t n, uint8_t rows, uint8_t columns) {
   std::string file("\0\0\10\3", 4);
   for (const uint8_t extent : {n, rows, columns})
     file += std::string(3, '\0') + static_cast<char>(extent);
   for (int i = 0; i < n * rows * columns; ++i) file += static_cast<char>(i * i % 251);
   return file;
-}
-
-std::string gzip(const std::string& text) {
-  z_stream z{};
-  REQUIRE(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&z, text.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
 }
 
 std::string safetensors() {
@@ -79,7 +61,7 @@ TEST_CASE("the metadata of a file are those of the dataset that it holds") {
   } rows[] = {
       {"idx", {{"images", folder.write("i", idx(3, 4, 5))}}},
       {"idx", {{"images", folder.write("z", gzip(idx(200, 20, 30)))}}},
-      {"npy", {{"input", folder.write("n", npy("(2, 3)", raw<float>({1, 2, 3, 4, 5, 6})))}}},
+      {"npy", {{"input", folder.write("n", npy("<f4", "(2, 3)", raw<float>({1, 2, 3, 4, 5, 6})))}}},
       {"safetensors",
        {{"path", folder.write("s", safetensors())}, {"input", "[\"x\"]"}, {"target", "[]"}}},
   };
@@ -111,9 +93,9 @@ TEST_CASE("values that are wrong do not matter to metadata, wrong heads do") {
   CHECK_THROWS_WITH(Head("idx", {{"images", folder.write("c", gzip("\1\2\3\4"))}}),
                     doctest::Contains("the magic number is 01 02 03 04"));
 
-  const std::string x = folder.write("x", npy("(2,)", raw<float>({1, 2})));
+  const std::string x = folder.write("x", npy("<f4", "(2,)", raw<float>({1, 2})));
   const fake::Options::Given weighted{
-      {"input", x}, {"weight", folder.write("w", npy("(2,)", raw<float>({1, -1})))}};
+      {"input", x}, {"weight", folder.write("w", npy("<f4", "(2,)", raw<float>({1, -1})))}};
   CHECK_THROWS_WITH(Dataset("npy", weighted), doctest::Contains("the weight of sample 1 is -1"));
   CHECK(Head("npy", weighted).info().n_fields == 2);
 

@@ -1,5 +1,6 @@
 // Arrays of .npz files: which become fields, and what is said of names that give none.
 #include "tests/unit/data_plugins/dataset_bench.hpp"
+#include "tests/unit/data_plugins/file_bytes.hpp"
 #include "tests/unit/data_plugins/zip_bytes.hpp"
 
 using namespace plait;
@@ -9,16 +10,11 @@ using fake::Folder;
 using fake::little;
 using fake::open_error;
 using fake::raw;
+using file_bytes::npy;
 using zip_bytes::Member;
 using Floats = std::vector<float>;
 
 namespace {
-
-std::string npy(const std::string& type, const std::string& shape, const std::string& values) {
-  const std::string head =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + "}\n";
-  return "\x93NUMPY" + std::string("\1\0", 2) + little(head.size(), 2) + head + values;
-}
 
 // Deflated members are made within a test, which they are part of.
 Member input() { return {"x.npy", npy("<f4", "(2, 2)", raw<float>({1, 2, 3, 4})), true}; }
