@@ -1,5 +1,8 @@
 #include "engine/observe/metrics.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 
@@ -9,6 +12,7 @@ namespace {
 
 constexpr size_t kLineBytes = 16 * 1024;
 constexpr size_t kGatherBytes = 256 * 1024;
+constexpr size_t kMostWaiting = 64;
 
 bool ends_torn(FileSystem& files, const std::string& path) {
   const FileInfo info = files.info(path);
@@ -30,6 +34,7 @@ NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::stri
       last_write_(monotonic_ns()),
       line_(kLineBytes) {
   if (torn_) file_.write("\n");
+  waiting_.reserve(kMostWaiting);
   if (batch_ns_ > 0) gathered_.reserve(kGatherBytes);
   line_.open();
   line_.field("schema", int64_t{kSchema});
@@ -47,12 +52,16 @@ void NdjsonWriter::finish() {
     fail_invalid("[metrics] a line for " + file_.path() +
                  " needs more than 16 KiB; log fewer or shorter values");
   if (batch_ns_ == 0) return file_.write(line);
-  if (gathered_.size() + line.size() > kGatherBytes) flush();
+  if (gathered_.size() + line.size() > kGatherBytes) write_gathered();
   gathered_.append(line);
-  if (monotonic_ns() - last_write_ >= batch_ns_) flush();
 }
 
 void NdjsonWriter::flush() {
+  write_waiting();
+  write_gathered();
+}
+
+void NdjsonWriter::write_gathered() {
   if (gathered_.empty()) return;
   last_write_ = monotonic_ns();
   file_.write(gathered_);
@@ -76,7 +85,52 @@ void write_rates(JsonLine& line, const StepRecord& r) {
 
 }  // namespace
 
+bool NdjsonWriter::has_names_of(const StepRecord& r) const {
+  return std::equal(r.more.begin(), r.more.end(), names_.begin(),
+                    names_.begin() + static_cast<std::ptrdiff_t>(n_names_),
+                    [](const NamedValue& v, const std::string& name) { return v.name == name; });
+}
+
+void NdjsonWriter::take_names(const StepRecord& r) {
+  // What a value takes beside its name, of which JSON escapes each byte in six at most; and more
+  // than all other fields of a line take.
+  constexpr size_t kOfValue = 32, kEscaped = 6, kOthers = 2048;
+  n_names_ = r.more.size();
+  if (names_.size() < n_names_) names_.resize(n_names_);
+  size_t most = begin_.size + kOthers;
+  for (size_t i = 0; i < n_names_; ++i) {
+    names_[i] = r.more[i].name;
+    most += kOfValue + kEscaped * names_[i].size();
+  }
+  short_names_ = most <= kLineBytes;
+  waiting_more_.reserve(n_names_ * kMostWaiting);
+}
+
 void NdjsonWriter::step(const StepRecord& r) {
+  if (!has_names_of(r)) {
+    write_waiting();
+    take_names(r);
+  }
+  waiting_.push_back(r);
+  waiting_.back().more = {};  // borrowed for this call
+  for (const NamedValue& v : r.more) waiting_more_.push_back(v.value);
+  // The error of a line that is too long belongs to its step.
+  if (waiting_.size() == kMostWaiting || !short_names_ || batch_ns_ == 0) write_waiting();
+  if (batch_ns_ > 0 && monotonic_ns() - last_write_ >= batch_ns_) flush();
+}
+
+void NdjsonWriter::write_waiting() {
+  // A line that does not fit is the only one that waits, see step(); it is dropped.
+  const auto clear = [this](void*) {
+    waiting_.clear();
+    waiting_more_.clear();
+  };
+  const std::unique_ptr<void, decltype(clear)> at_end(this, clear);
+  for (size_t i = 0; i < waiting_.size(); ++i)
+    write_line(waiting_[i], std::span(waiting_more_).subspan(i * n_names_, n_names_));
+}
+
+void NdjsonWriter::write_line(const StepRecord& r, std::span<const double> more) {
   line_.return_to(begin_);
   line_.field("step", r.step);
   line_.field("samples", r.samples);
@@ -93,13 +147,14 @@ void NdjsonWriter::step(const StepRecord& r) {
   if (r.loss_scale > 0) line_.field("loss_scale", r.loss_scale);
   if (r.skipped) line_.field("skipped", true);
   if (r.skipped_steps > 0) line_.field("skipped_steps", r.skipped_steps);
-  for (const NamedValue& v : r.more) line_.field(v.name, v.value);
+  for (size_t i = 0; i < more.size(); ++i) line_.field(std::string_view(names_[i]), more[i]);
   finish();
 }
 
 void NdjsonWriter::event(std::string_view event, int64_t step, double time,
                          std::span<const NamedValue> values, std::string_view text_name,
                          std::string_view text) {
+  write_waiting();
   line_.return_to(begin_);
   line_.field("event", event);
   line_.field("step", step);
@@ -111,6 +166,7 @@ void NdjsonWriter::event(std::string_view event, int64_t step, double time,
 }
 
 void NdjsonWriter::resume(int64_t from_step, double time) {
+  write_waiting();
   line_.return_to(begin_);
   line_.field("event", "resume");
   line_.field("from_step", from_step);

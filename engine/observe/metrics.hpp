@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/files.hpp"
 #include "engine/base/log.hpp"
@@ -52,8 +53,8 @@ class NdjsonWriter {
  public:
   static constexpr int kSchema = 1;
 
-  // batch_ms > 0: lines of steps are collected that long and written together, so that a process
-  // that is killed loses no more; a step that takes longer is written at once, and so is an event.
+  // batch_ms > 0: steps are collected that long and written together, so that a process that is
+  // killed loses no more; a step that takes longer is written at once, and so is an event.
   // 0: one write per line.
   // If an earlier process left an incomplete last line, a newline is written first. log: is told of
   // errors of writing, which are not thrown (appended_file.hpp). Errors: PLAIT_ERR_IO.
@@ -61,7 +62,8 @@ class NdjsonWriter {
                int batch_ms = 0);
   ~NdjsonWriter();  // writes collected lines
 
-  // Does not allocate. Errors: PLAIT_ERR_INVALID when a line is over 16 KiB.
+  // Does not allocate while the names stay the same. Errors: PLAIT_ERR_INVALID when a line is over
+  // 16 KiB.
   void step(const StepRecord& record);
   // {"schema":1,"run":...,"event":event,"step":...,"time":..., values...}; event: "evaluate",
   // "checkpoint", "checkpoint_failed" (the text "error"), "statistics" (the text "tensor"), "stop".
@@ -74,7 +76,13 @@ class NdjsonWriter {
   bool continues() const { return continues_; }  // the file had lines before
 
  private:
+  bool has_names_of(const StepRecord& record) const;
+  void take_names(const StepRecord& record);
+  void write_waiting();
+  void write_line(const StepRecord& record, std::span<const double> more);
   void finish();
+  void write_gathered();
+
   bool continues_, torn_;
   AppendedFile file_;
   uint64_t batch_ns_;
@@ -82,7 +90,14 @@ class NdjsonWriter {
   JsonLine line_;
   JsonLine::Mark begin_;    // behind what all lines begin with
   NumberText loss_, rate_;  // the texts that were written last
-  std::string gathered_;
+  // Steps that are not lines yet. They become lines together: the step of a model has driven this
+  // code out of the caches, and fetching it again takes longer than running it.
+  std::vector<StepRecord> waiting_;
+  std::vector<double> waiting_more_;  // the values of StepRecord::more, one record after another
+  std::vector<std::string> names_;    // theirs; the first n_names_ count
+  size_t n_names_ = 0;
+  bool short_names_ = true;  // a line with them fits
+  std::string gathered_;     // lines
 };
 
 }  // namespace plait::observe

@@ -127,6 +127,62 @@ TEST_CASE("an event goes out at once, behind the lines before it") {
   CHECK(lines[3].at("event") == "resume");
 }
 
+TEST_CASE("gathered steps keep their further values, also where the names change") {
+  const TempFolder folder;
+  const NamedValue two[] = {{"accuracy", 0.5}, {"lr.head", 0.25}}, one[] = {{"lr.head", 0.125}};
+  const NamedValue other[] = {{"slowest", 3}};
+  {
+    NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 3'600'000);
+    StepRecord r = record(1);
+    const auto step = [&](std::span<const NamedValue> more) {
+      r.more = more;
+      writer.step(r);
+      ++r.step;
+    };
+    for (const auto more : {two, two}) step({more, 2});
+    step(one);
+    step({});
+    step(other);
+    step(two);
+    writer.event("evaluate", 6, 0, one);
+    step(two);
+  }
+  std::vector<std::string> more;
+  for (auto& line : lines_of(folder.read("m"))) {
+    for (const char* key : {"schema", "run", "samples", "time", "elapsed_s", "loss", "lr",
+                            "grad_norm", "step_ms", "samples_per_s", "mean_loss"})
+      line.erase(key);
+    more.push_back(line.dump());
+  }
+  const std::vector<std::string> expected = {R"({"accuracy":0.5,"lr.head":0.25,"step":1})",
+                                             R"({"accuracy":0.5,"lr.head":0.25,"step":2})",
+                                             R"({"lr.head":0.125,"step":3})",
+                                             R"({"step":4})",
+                                             R"({"slowest":3,"step":5})",
+                                             R"({"accuracy":0.5,"lr.head":0.25,"step":6})",
+                                             R"({"event":"evaluate","lr.head":0.125,"step":6})",
+                                             R"({"accuracy":0.5,"lr.head":0.25,"step":7})"};
+  CHECK(more == expected);
+}
+
+TEST_CASE("a gathered step whose line is too long is refused, and no other one") {
+  const TempFolder folder;
+  const std::string name(20000, 'x');
+  const NamedValue huge[] = {{name, 1}};
+  {
+    NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 3'600'000);
+    writer.step(record(1));
+    StepRecord r = record(2);
+    r.more = huge;
+    CHECK_THROWS_AS(writer.step(r), plait::Error);
+    writer.step(record(3));
+  }
+  const auto lines = lines_of(folder.read("m"));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].at("step") == 1);
+  CHECK(lines[1].at("step") == 3);
+}
+
 TEST_CASE("a line that follows a pause of the length of a batch goes out at once") {
   const TempFolder folder;
   NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 1);
