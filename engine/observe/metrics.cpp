@@ -35,7 +35,7 @@ NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::stri
       line_(kLineBytes) {
   if (torn_) file_.write("\n");
   waiting_.reserve(kMostWaiting);
-  if (batch_ns_ > 0) gathered_.reserve(kGatherBytes);
+  gathered_.reserve(kGatherBytes);
   line_.open();
   line_.field("schema", int64_t{kSchema});
   line_.field("run", run);
@@ -51,7 +51,6 @@ void NdjsonWriter::finish() {
   if (line_.full())
     fail_invalid("[metrics] a line for " + file_.path() +
                  " needs more than 16 KiB; log fewer or shorter values");
-  if (batch_ns_ == 0) return file_.write(line);
   if (gathered_.size() + line.size() > kGatherBytes) write_gathered();
   gathered_.append(line);
 }
@@ -115,8 +114,8 @@ void NdjsonWriter::step(const StepRecord& r) {
   waiting_.back().more = {};  // borrowed for this call
   for (const NamedValue& v : r.more) waiting_more_.push_back(v.value);
   // The error of a line that is too long belongs to its step.
-  if (waiting_.size() == kMostWaiting || !short_names_ || batch_ns_ == 0) write_waiting();
-  if (batch_ns_ > 0 && monotonic_ns() - last_write_ >= batch_ns_) flush();
+  if (waiting_.size() == kMostWaiting || !short_names_) write_waiting();
+  if (batch_ns_ == 0 || monotonic_ns() - last_write_ >= batch_ns_) flush();
 }
 
 void NdjsonWriter::write_waiting() {
@@ -151,9 +150,9 @@ void NdjsonWriter::write_line(const StepRecord& r, std::span<const double> more)
   finish();
 }
 
-void NdjsonWriter::event(std::string_view event, int64_t step, double time,
-                         std::span<const NamedValue> values, std::string_view text_name,
-                         std::string_view text) {
+void NdjsonWriter::add_event(std::string_view event, int64_t step, double time,
+                             std::span<const NamedValue> values, std::string_view text_name,
+                             std::string_view text) {
   write_waiting();
   line_.return_to(begin_);
   line_.field("event", event);
@@ -162,6 +161,12 @@ void NdjsonWriter::event(std::string_view event, int64_t step, double time,
   for (const NamedValue& v : values) line_.field(v.name, v.value);
   if (!text_name.empty()) line_.field(text_name, text);
   finish();
+}
+
+void NdjsonWriter::event(std::string_view event, int64_t step, double time,
+                         std::span<const NamedValue> values, std::string_view text_name,
+                         std::string_view text) {
+  add_event(event, step, time, values, text_name, text);
   flush();
 }
 

@@ -70,6 +70,10 @@ class NdjsonWriter {
   void event(std::string_view event, int64_t step, double time,
              std::span<const NamedValue> values = {}, std::string_view text_name = {},
              std::string_view text = {});
+  // The same, but it is written with the next flush() or event().
+  void add_event(std::string_view event, int64_t step, double time,
+                 std::span<const NamedValue> values = {}, std::string_view text_name = {},
+                 std::string_view text = {});
   // {"event":"resume","from_step":n}: a reader ignores earlier lines whose step is above n.
   void resume(int64_t from_step, double time);
   void flush();

@@ -67,10 +67,11 @@ void StatisticsRecorder::write_figures(const StepResult& r) {
       values_[i].value = plan::statistics_figures()[s.figures[i]].value(of);
       c_.run_files->scalar(*tag++, r.step, now, values_[i].value);
     }
-    lines.event("statistics", r.step, now, values_, "tensor", t.name);
+    lines.add_event("statistics", r.step, now, values_, "tensor", t.name);
     sums += s.n_sums();
     extremes += kit::kStatisticsExtremes;
   }
+  lines.flush();
 }
 
 }  // namespace plait::session

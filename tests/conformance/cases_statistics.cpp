@@ -1,4 +1,5 @@
 // Cases of statistics: sizes around vectors and pieces, special numbers, every size of number.
+#include <cmath>
 #include <limits>
 
 #include "kit/ops/statistics.hpp"
@@ -48,6 +49,14 @@ void add_statistics_cases(std::vector<Case>& out) {
     large.inputs[0].set = {{2, 0x1.fp63}, {3, -0x1p64}, {4, 0x1p100}};
     large.scale = 0x1p400;  // of the fourth power
     out.push_back(large);
+  }
+  for (const double scale : {0.0, -1.5, 3e-4, 0x1p-10, 0x1p-101, 0x1p101, kInf, kNan}) {
+    Case scaled = statistics(PLAIT_F32, 50, false, true);
+    scaled.name += ", by " + std::to_string(scale);
+    scaled.inputs[0].set = {{0, 0.0}, {1, 1.0}, {2, -0x1p-7}};
+    scaled.inputs[1].set = {{0, scale}};
+    scaled.scale *= std::isfinite(scale) ? 1 + std::pow(scale, 4) : 1;
+    out.push_back(scaled);
   }
   Case nothing = statistics(PLAIT_F32, 20, true, false);
   nothing.name += ", none finite";

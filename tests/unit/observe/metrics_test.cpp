@@ -183,6 +183,23 @@ TEST_CASE("a gathered step whose line is too long is refused, and no other one")
   CHECK(lines[1].at("step") == 3);
 }
 
+TEST_CASE("an event that is added goes out with what follows") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r", no_log());
+  writer.add_event("statistics", 1, 0, {}, "tensor", "a");
+  writer.add_event("statistics", 1, 0, {}, "tensor", "b");
+  CHECK(folder.read("m").empty());
+  writer.flush();
+  CHECK(lines_of(folder.read("m")).size() == 2);
+  writer.add_event("statistics", 2, 0, {}, "tensor", "c");
+  writer.step(record(3));
+  const auto lines = lines_of(folder.read("m"));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1].at("tensor") == "b");
+  CHECK(lines[2].at("tensor") == "c");
+  CHECK(lines[3].at("step") == 3);
+}
+
 TEST_CASE("a line that follows a pause of the length of a batch goes out at once") {
   const TempFolder folder;
   NdjsonWriter writer(folder.files(), folder / "m", "r", no_log(), 1);

@@ -12,61 +12,88 @@
 HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
 
-// Sums and extremes of x[0, n), each multiplied by scale; without a histogram.
+// The largest f32 whose product with scale (above 0) is not above `most` (at least 0).
+HWY_INLINE float largest_below(double most, double scale) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto below = [&](float x) { return static_cast<double>(x) * scale <= most; };
+  auto x = static_cast<float>(std::min<double>(most / scale, std::numeric_limits<float>::max()));
+  while (x > 0 && !below(x)) x = std::nextafter(x, 0.0F);
+  for (float next = std::nextafter(x, kInfinity); next < kInfinity && below(next);
+       next = std::nextafter(x, kInfinity))
+    x = next;
+  return x;
+}
+
+// Sums and extremes of x[0, n), each multiplied by scale; without a histogram. What is compared is
+// compared as f32, which a scale above 0 keeps in order; sums are of x, and multiplied at the end.
 void statistics_row(const float* x, int64_t n, double scale, double* sums, double* extremes) {
   using namespace kit;
   begin_statistics(sums, kStatisticsSums, extremes);
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::CappedTag<double, 8> d;
-  const hn::Rebind<float, decltype(d)> df;
-  using V = hn::Vec<decltype(d)>;
-  const auto w = static_cast<int64_t>(hn::Lanes(d));
-  const V zero = hn::Zero(d), one = hn::Set(d, 1), factor = hn::Set(d, scale);
-  const V infinity = hn::Set(d, std::numeric_limits<double>::infinity()), least = hn::Neg(infinity);
-  const V e4m3 = hn::Set(d, kHalfLeastE4m3), e5m2 = hn::Set(d, kHalfLeastE5m2);
-  V zeros = zero, under4 = zero, under5 = zero, abs = zero, sum = zero;
-  V squares = zero, cubes = zero, fourths = zero;
-  V greatest = least, smallest = least, greatest_abs = least, smallest_abs = least;
-  for (; i + w <= n; i += w) {
-    const V v = hn::Mul(hn::PromoteTo(d, hn::LoadU(df, x + i)), factor);
-    const V size = hn::Abs(v);
-    if (!hn::AllTrue(d, hn::Lt(size, infinity))) {
-      for (int64_t j = i; j < i + w; ++j)
-        add_element(static_cast<double>(x[j]) * scale, false, sums, extremes);
-      continue;
+  // Products of f32 with these are finite and not 0, as are their fourth powers' sums.
+  constexpr double kLeastScale = 0x1p-100, kMostScale = 0x1p100;
+  if (scale >= kLeastScale && scale <= kMostScale) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const hn::CappedTag<float, 16> df;
+    const hn::Half<decltype(df)> dh;
+    const hn::Rebind<double, decltype(dh)> d;
+    using F = hn::Vec<decltype(df)>;
+    using V = hn::Vec<decltype(d)>;
+    const auto w = static_cast<int64_t>(hn::Lanes(df));
+    const F none = hn::Zero(df), infinity = hn::Set(df, kInfinity);
+    const F e4m3 = hn::Set(df, largest_below(kHalfLeastE4m3, scale));
+    const F e5m2 = hn::Set(df, largest_below(kHalfLeastE5m2, scale));
+    const V zero = hn::Zero(d);
+    V abs[2] = {zero, zero}, sum[2] = {zero, zero}, squares[2] = {zero, zero};
+    V cubes[2] = {zero, zero}, fourths[2] = {zero, zero};
+    F greatest = hn::Neg(infinity), smallest = infinity, smallest_abs = infinity;
+    size_t zeros = 0, under4 = 0, under5 = 0;
+    const auto add = [&](int k, V v) {
+      const V square = hn::Mul(v, v);
+      abs[k] = hn::Add(abs[k], hn::Abs(v));
+      sum[k] = hn::Add(sum[k], v);
+      squares[k] = hn::Add(squares[k], square);
+      cubes[k] = hn::MulAdd(square, v, cubes[k]);
+      fourths[k] = hn::MulAdd(square, square, fourths[k]);
+    };
+    for (; i + w <= n; i += w) {
+      const F v = hn::LoadU(df, x + i), size = hn::Abs(v);
+      if (!hn::AllTrue(df, hn::Lt(size, infinity))) {
+        for (int64_t j = i; j < i + w; ++j)
+          add_element(static_cast<double>(x[j]) * scale, false, sums, extremes);
+        continue;
+      }
+      zeros += hn::CountTrue(df, hn::Eq(v, none));
+      under4 += hn::CountTrue(df, hn::Le(size, e4m3));
+      under5 += hn::CountTrue(df, hn::Le(size, e5m2));
+      greatest = hn::Max(greatest, v);
+      smallest = hn::Min(smallest, v);
+      smallest_abs = hn::Min(smallest_abs, size);
+      add(0, hn::PromoteTo(d, hn::LowerHalf(dh, v)));
+      add(1, hn::PromoteTo(d, hn::UpperHalf(dh, v)));
     }
-    const auto not_zero = hn::Gt(size, zero);
-    zeros = hn::Add(zeros, hn::IfThenZeroElse(not_zero, one));
-    under4 = hn::Add(under4, hn::IfThenElseZero(hn::And(not_zero, hn::Le(size, e4m3)), one));
-    under5 = hn::Add(under5, hn::IfThenElseZero(hn::And(not_zero, hn::Le(size, e5m2)), one));
-    const V square = hn::Mul(v, v);
-    abs = hn::Add(abs, size);
-    sum = hn::Add(sum, v);
-    squares = hn::Add(squares, square);
-    cubes = hn::MulAdd(square, v, cubes);
-    fourths = hn::MulAdd(square, square, fourths);
-    greatest = hn::Max(greatest, v);
-    smallest = hn::Max(smallest, hn::Neg(v));
-    greatest_abs = hn::Max(greatest_abs, size);
-    smallest_abs = hn::Max(smallest_abs, hn::Neg(size));
+    const auto add_to = [&](int64_t to, const V(&v)[2], double by) {
+      sums[to] += hn::GetLane(hn::SumOfLanes(d, hn::Add(v[0], v[1]))) * by;
+    };
+    const auto join = [&](int64_t to, float v) {
+      extremes[to] = std::max(extremes[to], static_cast<double>(v) * scale);
+    };
+    sums[kZeros] += static_cast<double>(zeros);
+    sums[kUnderflowE4m3] += static_cast<double>(under4 - zeros);
+    sums[kUnderflowE5m2] += static_cast<double>(under5 - zeros);
+    add_to(kAbs, abs, scale);
+    add_to(kSum, sum, scale);
+    add_to(kSquares, squares, scale * scale);
+    add_to(kCubes, cubes, scale * scale * scale);
+    add_to(kFourths, fourths, scale * scale * scale * scale);
+    const float most = hn::GetLane(hn::MaxOfLanes(df, greatest));
+    const float least = hn::GetLane(hn::MinOfLanes(df, smallest));
+    join(kGreatest, most);
+    join(kLeast, -least);
+    join(kGreatestAbs, std::max(most, -least));
+    join(kLeastAbs, -hn::GetLane(hn::MinOfLanes(df, smallest_abs)));
   }
-  const auto add = [&](int64_t to, V v) { sums[to] += hn::GetLane(hn::SumOfLanes(d, v)); };
-  const auto join = [&](int64_t to, V v) {
-    extremes[to] = std::max(extremes[to], hn::GetLane(hn::MaxOfLanes(d, v)));
-  };
-  add(kZeros, zeros);
-  add(kUnderflowE4m3, under4);
-  add(kUnderflowE5m2, under5);
-  add(kAbs, abs);
-  add(kSum, sum);
-  add(kSquares, squares);
-  add(kCubes, cubes);
-  add(kFourths, fourths);
-  join(kGreatest, greatest);
-  join(kLeast, smallest);
-  join(kGreatestAbs, greatest_abs);
-  join(kLeastAbs, smallest_abs);
 #endif
   for (; i < n; ++i) add_element(static_cast<double>(x[i]) * scale, false, sums, extremes);
   sums[kCount] = static_cast<double>(n);
@@ -92,8 +119,8 @@ HWY_EXPORT(statistics_row);
 
 // A piece has at least so many elements, and a tensor at most so many pieces, each of which has a
 // histogram of its own.
-constexpr int64_t kPiece = 1 << 15, kPieces = 64;
-constexpr double kNanoseconds = 0.6, kHistogramNanoseconds = 2;
+constexpr int64_t kPiece = 1 << 13, kPieces = 64;
+constexpr double kNanoseconds = 0.35, kHistogramNanoseconds = 2;
 
 // counts (2 * kBins): see StatisticsSum. The bin of a number are the highest bits of its size.
 void count_sizes(const float* x, int64_t n, double scale, double* counts) {
