@@ -1,4 +1,5 @@
-// CRC-32C with a table; event files are small, so nothing faster is needed.
+// CRC-32C, eight bytes at a time (slicing by 8: Kounavis and Berry, "A Systematic Approach to
+// Building High Performance Software-Based CRC Generators", 2005).
 #include <array>
 #include <cstddef>
 
@@ -8,24 +9,38 @@ namespace plait::observe {
 
 namespace {
 
-constexpr std::array<uint32_t, 256> make_table() {
-  std::array<uint32_t, 256> table{};
+using Table = std::array<uint32_t, 256>;
+
+// [k][b]: the checksum of a byte b with k bytes of 0 behind it.
+constexpr std::array<Table, 8> make_tables() {
+  std::array<Table, 8> tables{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t c = i;
     for (int k = 0; k < 8; ++k) c = c & 1 ? 0x82F63B78u ^ (c >> 1) : c >> 1;
-    table[i] = c;
+    tables[0][i] = c;
   }
-  return table;
+  for (size_t k = 1; k < tables.size(); ++k)
+    for (size_t i = 0; i < 256; ++i) {
+      const uint32_t before = tables[k - 1][i];
+      tables[k][i] = tables[0][before & 0xFF] ^ (before >> 8);
+    }
+  return tables;
 }
 
-constexpr std::array<uint32_t, 256> kTable = make_table();
+constexpr std::array<Table, 8> kTables = make_tables();
 
 }  // namespace
 
 uint32_t crc32c(const void* data, size_t size, uint32_t crc) {
   const auto* bytes = static_cast<const uint8_t*>(data);
   crc = ~crc;
-  for (size_t i = 0; i < size; ++i) crc = kTable[(crc ^ bytes[i]) & 0xFF] ^ (crc >> 8);
+  for (; size >= 8; size -= 8, bytes += 8) {
+    uint32_t next = 0;
+    for (size_t i = 0; i < 4; ++i)
+      next ^= kTables[7 - i][((crc >> 8 * i) ^ bytes[i]) & 0xFF] ^ kTables[3 - i][bytes[4 + i]];
+    crc = next;
+  }
+  for (; size > 0; --size) crc = kTables[0][(crc ^ *bytes++) & 0xFF] ^ (crc >> 8);
   return ~crc;
 }
 

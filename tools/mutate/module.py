@@ -61,7 +61,7 @@ class Module:
 
     def build(self):
         """Leaves out mutants that do not compile. Returns how many these are."""
-        programs, n = [f"tests/bin/{p}" for p in self.a.programs], len(self.mutants)
+        programs, n = [f"tests/bin/{p}" for p in self.a.programs] + self.space.libraries(), len(self.mutants)
         for name in {m.file for m in self.mutants.values()}:
             self.write(name)
         while not self.space.ninja(["-k", "0", *programs], limit=None):

@@ -73,8 +73,7 @@ class Suite:
         page = space.root / "abi/plait/OPS.md"
         self.ops = re.findall(r"^## (\w+)$", page.read_text(), re.MULTILINE) if page.exists() else []
         self.targets = space.targets()
-        self.runtime = [out for out, rule in self.targets.items() if re.search("(SHARED|MODULE)_LIBRARY_LINKER", rule)]
-        self.runtime += [out for out in ("bin/plait",) if out in self.targets]
+        self.runtime = space.libraries() + [out for out in ("bin/plait",) if out in self.targets]
         self.folders = {os.path.dirname(out) for out in self.runtime} - {"bin", ""}
         self.built = set()  # what ninja need not look at again for this mutant
         self.opens = {}  # program -> whether it may load a plugin

@@ -7,6 +7,7 @@ up to date, and every path that is compiled into a test leads into the copy. Els
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -149,6 +150,10 @@ class Workspace:
         """{output: rule} of the build, relative to the build folder."""
         lines = self._checked(["ninja", "-C", self.build, "-t", "targets", "all"]).splitlines()
         return dict(line.rsplit(": ", 1) for line in lines if ": " in line)
+
+    def libraries(self):
+        """The libraries that programs load when they run."""
+        return [out for out, rule in self.targets().items() if re.search("(SHARED|MODULE)_LIBRARY_LINKER", rule)]
 
     def objects(self):
         """{source, relative to the root: its objects}."""

@@ -101,6 +101,19 @@ TEST_CASE("crc32c matches the vectors of its standard and of the record format")
   CHECK(masked_crc32c(payload.data(), payload.size()) == 0x5794d08au);
 }
 
+TEST_CASE("crc32c of parts is that of the whole, wherever it is divided") {
+  std::string text;
+  for (int i = 0; i < 41; ++i) text += static_cast<char>(i * 37 + 11);
+  uint32_t by_byte = 0;
+  for (size_t n = 0; n < text.size(); ++n) {
+    const uint32_t whole = crc32c(text.data(), n);
+    CHECK(whole == by_byte);
+    for (size_t k = 0; k <= n; ++k)
+      CHECK(crc32c(text.data() + k, n - k, crc32c(text.data(), k)) == whole);
+    by_byte = crc32c(text.data() + n, 1, by_byte);
+  }
+}
+
 TEST_CASE("an event file begins with its version and holds scalars") {
   const TempFolder folder;
   std::string path;
