@@ -151,18 +151,14 @@ std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
   // Grows with the bytes read: pipes and files in /proc do not report their size. A regular file
   // that ends before its size was cut meanwhile, and a part of it may look whole.
   const struct stat s = file.status();
-  const bool regular = S_ISREG(s.st_mode);
-  const auto begin =
-      regular ? static_cast<uint64_t>(std::max<off_t>(::lseek(file.get(), 0, SEEK_CUR), 0)) : 0;
-  const uint64_t least = regular ? static_cast<uint64_t>(s.st_size) : 0;
+  const uint64_t least = S_ISREG(s.st_mode) ? static_cast<uint64_t>(s.st_size) : 0;
   std::string content;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t n = ::read(file.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_path("read", file.path(), errno);
-    if (const uint64_t at = begin + content.size(); n == 0 && at < least)
-      fail_truncated(file.path(), at, least, least);
+    if (n == 0 && content.size() < least) fail_truncated(file.path(), content.size(), least, least);
     if (n == 0) return content;
     const uint64_t size = content.size() + static_cast<uint64_t>(n);
     with_memory("files", "read", file.path(), size,

@@ -299,6 +299,55 @@ TEST_CASE("a file is read at any place, and one that was cut short is an error")
   CHECK(hash128_file(at.files, path) == hash128(big));
 }
 
+TEST_CASE("what is known of a file: size, rights, owner, when it was changed") {
+  const Scratch scratch;
+  const auto file = scratch.files.open(scratch / "f", OpenMode::kCreate);
+  file->write("0123456789");
+  CHECK(file->written() == 10);
+  file->write_at(4, "ab", 2);
+  file->write("xyz");
+  CHECK(file->written() == 13);
+  file->close();
+  CHECK(scratch.files.read_all(scratch / "f", 100) == "0123ab6789xyz");
+  REQUIRE(chmod((scratch / "f").c_str(), 01640) == 0);
+  const timespec times[2] = {{1'700'000'000, 5}, {1'600'000'000, 123'456'789}};
+  REQUIRE(utimensat(AT_FDCWD, (scratch / "f").c_str(), times, 0) == 0);
+  const FileInfo info = scratch.files.info(scratch / "f");
+  CHECK(info.kind == FileKind::kRegular);
+  CHECK(info.size == 13);
+  CHECK(info.mode == 01640);
+  CHECK(info.owner == geteuid());
+  CHECK(info.group == getegid());
+  CHECK(info.modified_ns == 1'600'000'000'123'456'789);
+  CHECK(scratch.files.info(scratch / "none").kind == FileKind::kNone);
+  CHECK(scratch.files.info(scratch / "f/none").kind == FileKind::kNone);
+}
+
+TEST_CASE("new folders have the rights that the process leaves") {
+  const Scratch scratch;
+  const mode_t before = umask(027);
+  scratch.files.make_folders(scratch / "a/b");
+  umask(before);
+  for (const char* name : {"a", "a/b"}) CHECK(scratch.files.info(scratch / name).mode == 0750);
+  scratch.files.make_folders("");
+}
+
+TEST_CASE("a stream is read to its end, up to a size; one that is open elsewhere from its start") {
+  const Scratch scratch;
+  scratch.files.replace(scratch / "f", "begin" + std::string(99'995, 'x') + "end");
+  const int fd = open((scratch / "f").c_str(), O_RDONLY);
+  REQUIRE(fd >= 0);
+  REQUIRE(lseek(fd, 99'999, SEEK_SET) == 99'999);
+  const std::string again = scratch.files.read_stream("/dev/fd/" + std::to_string(fd), 1 << 20);
+  CHECK(again.starts_with("begin"));
+  CHECK(again.ends_with("xend"));
+  close(fd);
+  CHECK(scratch.files.read_stream(scratch / "f", 100'003).size() == 100'003);
+  CHECK(error_of([&] { scratch.files.read_stream(scratch / "f", 100'002); }, PLAIT_ERR_DATA) ==
+        "[files] '" + scratch / "f" +
+            "' has more than 97.66 KiB, the most accepted here; check that it is the right file");
+}
+
 TEST_CASE("a lock is held by one") {
   const Scratch at;
   auto first = at.files.lock(at / "lock");

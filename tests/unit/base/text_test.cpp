@@ -27,6 +27,7 @@ TEST_CASE("strf, split, trim, join") {
   CHECK(strf("%s has %d", "x", 3) == "x has 3");
   CHECK(strf("%s", std::string(5000, 'y').c_str()).size() == 5000);
   CHECK(strf("%s", "").empty());
+  CHECK(strf("%s", "x") == "x");
   CHECK(split("a||b", '|') == std::vector<std::string>{"a", "", "b"});
   CHECK(split("", '|').empty());
   CHECK(split("|", '|') == std::vector<std::string>{"", ""});
@@ -83,8 +84,21 @@ TEST_CASE("printable shows control characters") {
   CHECK(printable("a\x1b[1m\n") == "a\\x1b[1m\\x0a");
 }
 
+TEST_CASE("names of items are of few characters") {
+  CHECK(fault_of_name("aZ09_-.") == "");
+  CHECK(fault_of_name("") == "is empty");
+  CHECK(fault_of_name(std::string(100, 'a')) == "");
+  CHECK(fault_of_name(std::string(101, 'a')) == "is longer than 100 characters");
+  for (const char c : {'/', ':', '@', '[', '`', '{', ' ', '\x01'}) {
+    CAPTURE(c);
+    CHECK(fault_of_name(std::string("a") + c) ==
+          "contains the character '" + printable(std::string(1, c)) +
+              "', expected letters, digits, '_', '-' and '.'");
+  }
+}
+
 TEST_CASE("json_quote escapes, and repairs invalid UTF-8") {
-  CHECK(json_quote("a\"b\\c\n") == R"("a\"b\\c\n")");
+  CHECK(json_quote("a\"b\\c\n\t\r") == R"("a\"b\\c\n\t\r")");
   CHECK(json_quote(std::string_view("\0", 1)) == R"("\u0000")");
   CHECK(json_quote("\xc3\xa4") == "\"\xc3\xa4\"");
   const std::string broken = "\"\xEF\xBF\xBD\"";
@@ -116,6 +130,7 @@ TEST_CASE("clock") {
   CHECK(utc_stamp(1769903999) == "20260131-235959");
   const Stopwatch watch;
   CHECK(watch.seconds() >= 0);
+  CHECK(unix_seconds() == doctest::Approx(static_cast<double>(time(nullptr))).epsilon(1e-8));
   const uint64_t before = monotonic_ns();
   CHECK(before <= monotonic_ns());
 }
