@@ -203,12 +203,6 @@ class Binder {
   std::string out_;
 };
 
-struct TemplateKind {
-  std::string_view kind;
-  const char* header;
-  OptionView keys;
-};
-
 }  // namespace
 
 std::string table_path(const ModelConfig& model, const std::string& table) {
@@ -222,34 +216,6 @@ std::string loss_path(const ModelConfig& model, size_t i) {
 
 std::string bind(const Experiment& experiment, const Catalog& catalog, bool absolute_paths) {
   return Binder(experiment, catalog, absolute_paths).bind();
-}
-
-std::string item_template(const Catalog& catalog, const std::string& kind,
-                          const std::string& name) {
-  const TemplateKind kinds[] = {
-      {PLAIT_KIND_LAYER, "[[model.layers]]", layer_keys()},
-      {PLAIT_KIND_LOSS, "[loss]", loss_keys()},
-      {PLAIT_KIND_METRIC, "[[metrics]]", metric_keys()},
-      {PLAIT_KIND_OPTIMIZER, "[optimizer]", optimizer_keys()},
-      {PLAIT_KIND_SCHEDULE, "[optimizer.schedule]", schedule_keys()},
-      {PLAIT_KIND_PEFT, "[[model.adapters]]", adapter_keys()},
-      {PLAIT_KIND_DATASET, "[data.train]", dataset_keys()},
-      {PLAIT_KIND_DEVICE, "[device]", OptionView()},
-      {PLAIT_KIND_COMM, "[comm]", OptionView()},
-  };
-  CatalogItem item;
-  if (!catalog.find_item(kind, name, item))
-    fail_not_found("[config] there is no item '" + name + "' of kind '" + kind + "'" +
-                   did_you_mean(nearest(name, catalog.item_names(kind))) + catalog.load_summary());
-  for (const TemplateKind& one : kinds) {
-    if (one.kind != kind) continue;
-    std::string text = "# " + printable(item.help) + "\n" + one.header + "\n";
-    for (uint32_t i = 0; i < one.keys.size(); ++i)
-      if (!item.options.find(one.keys[i].name)) text += template_line(one.keys[i], name);
-    for (uint32_t i = 0; i < item.options.size(); ++i) text += template_line(item.options[i], name);
-    return text;
-  }
-  fail_not_found("[config] items of kind '" + kind + "' cannot be part of an experiment");
 }
 
 }  // namespace plait::config

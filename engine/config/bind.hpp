@@ -28,9 +28,4 @@ std::string rooted_path(const std::string& path);
 // path in the file, where that is not the one that bind() writes: "loss.type".
 std::string describe_json(const Experiment& experiment);
 
-// The commented template of one item: "[[model.layers]]", the engine's keys and the item's options
-// with their defaults ("???" where a value is required). Errors: PLAIT_ERR_NOT_FOUND with the
-// nearest name.
-std::string item_template(const Catalog& catalog, const std::string& kind, const std::string& name);
-
 }  // namespace plait::config

@@ -66,10 +66,13 @@ std::string out_of_range_text(const plan::Plan& plan, const Feeder::OutOfRange& 
     return strf("%s field '%s' is %ld in %s, expected %s; correct the data", source.c_str(),
                 found.field->name.c_str(), static_cast<long>(found.value), where.c_str(),
                 b.allowed.c_str());
-  return strf("%s field '%s' is %ld in %s, which is out of range: %s has %ld %s, 0 to %ld",
-              source.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
-              where.c_str(), b.maker.c_str(), end, b.labels ? "classes" : "entries", end - 1) +
-         (b.maker == b.reader ? "" : ", for " + b.reader) + "; " +
+  const std::string all =
+      end == 1 ? strf("1 %s, 0", b.labels ? "class" : "entry")
+               : strf("%ld %s, 0 to %ld", end, b.labels ? "classes" : "entries", end - 1);
+  return strf("%s field '%s' is %ld in %s, which is out of range: %s has ", source.c_str(),
+              found.field->name.c_str(), static_cast<long>(found.value), where.c_str(),
+              b.maker.c_str()) +
+         all + (b.maker == b.reader ? "" : ", for " + b.reader) + "; " +
          advice(plan.experiment, b, found.largest);
 }
 

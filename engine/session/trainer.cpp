@@ -116,8 +116,7 @@ int Trainer::metric_index(const std::string& wanted, const char* key) const {
     if (name == wanted) return static_cast<int>(k);
     // With several models "accuracy" may stand for "student.accuracy", with one "model.accuracy"
     // for "accuracy".
-    if (name != wanted && !ends_with(name, "." + wanted) && !ends_with(wanted, "." + name))
-      continue;
+    if (!ends_with(name, "." + wanted) && !ends_with(wanted, "." + name)) continue;
     found = static_cast<int>(k);
     ++hits;
   }

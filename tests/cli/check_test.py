@@ -65,6 +65,8 @@ class Runs(Check):
             self.assertIn(f"[data.{name}] field 'target' is 3 in the last of its classes{why}", found[f"data.{name}"]["message"])
         self.fails(1, ["run", "t.toml", "batch.global=4"], "[data.train] field 'target' is 3 in step 1" + why)
         self.assertEqual(self.problems(toml.replace("out = 3", "out = 4"), "batch.global=4"), {})
+        one = self.problems(toml.replace("out = 3", "out = 1"), "batch.global=4")["data.train"]["message"]
+        self.assertIn(", which is out of range: model.linear2 has 1 class, 0, for model.cross_entropy; set model.layers[3].out = 4 or more", one)
 
     def test_weights_that_do_not_fit(self):
         self.write("t.toml", TINY)

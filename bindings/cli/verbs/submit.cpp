@@ -48,6 +48,7 @@ class Submit {
   void name_run(const Json& values);
   void make_command(const Json& values);
   void check_texts() const;
+  void check_time() const;
   void write(const std::string& text) const;
   void tell(const SubmittedJob& job) const;
 
@@ -226,14 +227,24 @@ int64_t seconds_of_limit(const std::string& text) {
   return whole(std::sscanf(from, "%lld%n", &b, &end), 1) ? b * 60 : -1;
 }
 
-// A line of the script must not become two.
-void Submit::check_texts() const {
-  const int64_t limit = seconds_of_limit(script_.time);
-  if (limit >= 0 && limit <= script_.save_before)
+void Submit::check_time() const {
+  const std::string& text = script_.time;
+  if (text.empty() || text == "UNLIMITED" || text == "INFINITE") return;
+  const int64_t limit = seconds_of_limit(text);
+  if (limit < 0)
+    throw CliError(kUsage, "[submit] --time " + text +
+                               " is no time limit; write minutes, hours:minutes:seconds or "
+                               "days-hours:minutes:seconds, as 30, 24:00:00 or 3-12:00:00");
+  // Slurm takes 0 for no limit.
+  if (limit > 0 && limit <= script_.save_before)
     throw CliError(kUsage, strf("[submit] --time %s ends within the %lld s before it at which the "
                                 "run saves and is queued again; use a longer --time, or a smaller "
                                 "--save-before",
-                                script_.time.c_str(), static_cast<long long>(script_.save_before)));
+                                text.c_str(), static_cast<long long>(script_.save_before)));
+}
+
+// A line of the script must not become two.
+void Submit::check_texts() const {
   std::vector<std::string> all = {script_.time,    script_.partition, script_.account,
                                   script_.run_dir, script_.gpus,      script_.folder};
   all.insert(all.end(), script_.options.begin(), script_.options.end());
@@ -294,6 +305,7 @@ int Submit::run() {
   context_.command_of_file = "plait submit" + context_.arguments_text(a_.file);
   read();
   check_texts();
+  check_time();
   const std::string text = script_text(script_);
   if (a_.print) {
     t_.record({{"event", "script"}, {"run_dir", script_.run_dir}, {"script", text}});

@@ -131,13 +131,6 @@ TEST_CASE("refused values: plugins' folders become absolute with all other paths
   CHECK(contains(bind(e, catalog(), false), "\npaths = [\"mine\", \"/abs\"]\n"));
 }
 
-TEST_CASE("refused values: only what an experiment can have has a template") {
-  CHECK(contains(item_template(OneItem(), PLAIT_KIND_LAYER, "x"), "[[model.layers]]"));
-  const Error e = test::error_of([] { item_template(OneItem(), PLAIT_KIND_OP, "x"); });
-  CHECK(e.code() == PLAIT_ERR_NOT_FOUND);
-  CHECK(e.text() == "[config] items of kind 'plait.op/1' cannot be part of an experiment");
-}
-
 TEST_CASE("refused values: limits of a declaration that contradict each other") {
   struct Case {
     uint32_t type, flags;

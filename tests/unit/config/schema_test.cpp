@@ -13,24 +13,6 @@ struct Fields {
 
 }  // namespace
 
-TEST_CASE("templates of items parse, and mark the required options") {
-  const std::string text = item_template(catalog(), PLAIT_KIND_LAYER, "dense");
-  CHECK(contains(text, "[[model.layers]]\n"));
-  CHECK(contains(text, "# integer >= 1\nout = \"???\"\n"));
-  CHECK(contains(text, "type = \"dense\"\n"));
-  Problems problems;
-  for (const auto& [kind, name] : {std::pair{PLAIT_KIND_LOSS, "squared"},
-                                   {PLAIT_KIND_OPTIMIZER, "descent"},
-                                   {PLAIT_KIND_DATASET, "table"},
-                                   {PLAIT_KIND_DEVICE, "abacus"},
-                                   {PLAIT_KIND_SCHEDULE, "slope"},
-                                   {PLAIT_KIND_PEFT, "patch"},
-                                   {PLAIT_KIND_METRIC, "hits"}})
-    Document::parse(item_template(catalog(), kind, name), "t", problems);
-  CHECK(problems.text() == "");
-  CHECK_THROWS_AS(item_template(catalog(), PLAIT_KIND_LAYER, "dens"), Error);
-}
-
 TEST_CASE("the engine's own tables are well-formed") {
   for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
   const OptionView items[] = {layer_keys(),    loss_keys(),   metric_keys(),  optimizer_keys(),
