@@ -142,6 +142,40 @@ TEST_CASE_FIXTURE(Fixture, "updates in place of one shape that read the same bec
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "an update in place takes all earlier readers of its shape along") {
+  fuses(R"(
+    %4 f32 (4, 2) at 1:0 = map(%1) [exp(x0)]
+    %5 f32 (4, 2) at 1:64 = map(%1) [-x0]
+    %6 f32 (4, 2) in %1 = map(%1, %3) [x0 * x1]
+  )",
+        R"(
+    %6 f32 (4, 2) in %1, %5 f32 (4, 2) at 1:64, %4 f32 (4, 2) at 1:0 = map(%1, %3) )"
+        R"([t0 = exp(x0); t1 = -x0; t2 = x0 * x1; t2, t1, t0] in_place [0, -1, -1]
+  )");
+}
+
+// With its value as one more result it would have 21 operands.
+TEST_CASE_FIXTURE(Fixture, "a map that 20 operands kept apart follows what reads it as well") {
+  std::string inputs, first, second;
+  for (int i = 0; i < 19; ++i) {
+    const std::string v = "%" + std::to_string(10 + i);
+    inputs += v + " f32 (4, 2) at 5:" + std::to_string(64 * i) + " = persistent \"p\"\n";
+    (i < 10 ? first : second) += (i == 0 ? "" : ", ") + v;
+  }
+  const auto sum = [](int n) {
+    std::string all = "x0";
+    for (int i = 1; i < n; ++i) all += " + x" + std::to_string(i);
+    return " [" + all + "]\n";
+  };
+  read(inputs + "%40 f32 (4, 2) = map(" + first + ")" + sum(10) + "%41 f32 (4, 2) = map(%40" +
+       second + ")" + sum(10) + "%42 f32 (4, 2) at 1:0 = map(%40, %41) [x0 * x1]\n");
+  fuse_maps(g);
+  REQUIRE(g.ops().size() == 1);
+  CHECK(g.ops()[0].in.size() == 19);
+  CHECK(g.ops()[0].map.instrs.size() == 19);
+  CHECK_FALSE(find_fault(g));
+}
+
 TEST_CASE_FIXTURE(Fixture, "a joined op keeps within 96 instructions") {
   std::string lines;
   for (int i = 0; i < 120; ++i)

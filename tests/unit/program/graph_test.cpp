@@ -118,3 +118,30 @@ TEST_CASE_FIXTURE(Fixture,
   }
   check();
 }
+
+TEST_CASE_FIXTURE(Fixture, "a value is left in every place that it is bound to") {
+  const ValueId x = in({4}), y = g.apply1("exp", {x});
+  CHECK(g.bind(y, {1, 0}) == y);
+  const ValueId again = g.bind(y, {1, 64}), input = g.bind(x, {1, 128}),
+                part = g.bind(g.buffer(make_shape(PLAIT_F32, {4})), {1, 192});
+  REQUIRE(g.ops().size() == 4);
+  for (const auto& [v, offset] : {std::pair(y, 0u), {again, 64u}, {input, 128u}, {part, 192u}}) {
+    CHECK(g.value(v).buffer == BufferRef{1, offset});
+    CHECK(g.is_output(v));
+  }
+  CHECK(g.ops()[1].in == std::vector<ValueId>{y});
+  check();
+}
+
+TEST_CASE_FIXTURE(Fixture, "fields that a copy does not use are 0") {
+  const ValueId x = in({4}), y = in({4});
+  g.bind(x, {1, 0});
+  g.assign(y, x);
+  g.apply1("copy", {y});
+  REQUIRE(g.ops().size() == 3);
+  for (const Op& op : g.ops()) {
+    const plait_map_instr& copy = op.map.instrs.at(0);
+    CHECK(copy.op == PLAIT_MAP_COPY);
+    CHECK((copy.a == 0 && copy.b == 0 && copy.c == 0 && copy.value == 0));
+  }
+}

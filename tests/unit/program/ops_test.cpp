@@ -60,6 +60,14 @@ TEST_CASE_FIXTURE(Fixture, "every rule refuses what does not fit") {
   CHECK(refusal("slice", {in({4, 8})}, {attr("axis", int64_t{2}), attr("stop", int64_t{1})}) !=
         "accepted");
   CHECK(refusal("concat", {in({4, 8}), in({5, 8})}, {attr("axis", int64_t{1})}) != "accepted");
+  const ValueId q = in({2, 4, 2, 3}), lse = in({2, 2, 4});
+  CHECK(refusal("dot_product_attention_grad", {q, q, q, q, lse, in({2, 4, 2, 4})},
+                {attr("scale", 1.0)}) ==
+        "[model.fc1] dot_product_attention_grad: do is f32 (2, 4, 2, 4), expected f32 (2, 4, 2, "
+        "3)");
+  const ValueId scale = in({}, PLAIT_F64);
+  CHECK(refusal("statistics", {in({4}), scale, scale}) ==
+        "[model.fc1] statistics: takes 1 to 2 inputs, found 3");
   CHECK(refusal("add", {0, in({2})}).find("is no value of this program") != std::string::npos);
 }
 

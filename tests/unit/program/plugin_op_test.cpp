@@ -106,6 +106,8 @@ TEST_CASE_FIXTURE(Fixture, "the rule sees how an input lies, and runs on the sha
   has(refusal(), "shard() makes result 0 f32 (4, 6) on each of 2 ranks, infer() gives f32 (8, 6)");
   CHECK(seen.kind == PLAIT_PLACE_SHARD);
   CHECK(seen.dim == 0);
+  CHECK(seen.reduction == 0);
+  CHECK(seen.reserved == 0);
   CHECK(seen_ranks == 2);
 }
 

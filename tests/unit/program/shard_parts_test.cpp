@@ -125,3 +125,64 @@ TEST_CASE_FIXTURE(Fixture, "16-bit terms of what cannot write f32 are converted"
     %7 bf16 (3, 4) = map(%6) [copy(x0)] @embed
   )");
 }
+
+TEST_CASE_FIXTURE(
+    Fixture, "gradients of attention: of a rank's heads; of keys that ranks share, their sum") {
+  const auto heads = [&](const std::string& keys, const std::string& own, const char* part,
+                         const std::string& behind) {
+    const std::string lse = R"(
+    %3 f32 (2, 4, 3) at 0:2048 = persistent "lse"
+)";
+    const bool shared = keys == own;
+    std::map<ValueId, int32_t> sharded{{1, 2}};
+    if (!shared) sharded[2] = 2;
+    wanted_form = shared ? kReplicated : shard_along(2);
+    shards(R"(
+    %1 f32 (2, 3, 4, 6) at 0:0 = persistent "q"
+    %2 f32 )" + keys +
+               R"( at 0:1024 = persistent "k")" + lse + R"(
+    %4 f32 (2, 3, 4, 6) = map(%1) [-x0] @h
+    %5 f32 (2, 3, 4, 6), %6 f32 )" +
+               keys + ", %7 f32 " + keys +
+               " = dot_product_attention_grad(%1, %2, %2, %4, %3, %4) {scale: 0.5} @h",
+           sharded, 6,
+           R"(
+    %1 f32 (2, 3, 2, 6) at 0:0 = persistent "q"
+    %2 f32 )" + own +
+               R"( at 0:1024 = persistent "k")" + lse + R"(
+    %4 f32 (2, 3, 2, 6) = map(%1) [-x0] @h
+    %5 f32 (2, 2, 3) = slice(%3) {axis: 1, start: 2, stop: 4} @h
+    %6 f32 (2, 3, 2, 6), %7 f32 )" +
+               own + ", %8 f32 " + own +
+               " = dot_product_attention_grad(%1, %2, %2, %4, %5, %4) {scale: 0.5, first_head: 2, "
+               "heads: 4, " +
+               part + "} @h" + behind);
+  };
+  heads("(2, 3, 2, 6)", "(2, 3, 1, 6)", "first_group: 1, groups: 2", "");
+  heads("(2, 3, 1, 6)", "(2, 3, 1, 6)", "first_group: 0, groups: 1", R"(
+    %9 f32 (2, 3, 1, 6) in %7 = collective_start(%7) {kind: 2, ranks: 2, id: 0} @h
+    %10 f32 (2, 3, 1, 6) in %9 = collective_done(%9) {id: 0} @h
+  )");
+}
+
+// 0 would be the greatest of numbers below it.
+TEST_CASE_FIXTURE(Fixture, "the greatest along a dimension with padding is taken of the whole") {
+  shards(R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 5) at 1:0 = persistent "w"
+    %3 f32 (8, 5) = matmul(%1, %2) @a
+    %4 f32 (8) = reduce(%3) {kind: "max", axes: [1], keep: false} @b
+  )",
+         {{2, 1}}, 4, R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 3) at 1:0 = persistent "w"
+    %3 f32 (8, 3) = matmul(%1, %2) @a
+    %4 f32 (16, 3) = collective_start(%3) {kind: 4, ranks: 2, id: 0} @b
+    %5 f32 (16, 3) in %4 = collective_done(%4, %3) {id: 0} @b
+    %6 f32 (2, 8, 3) = reshape(%5) {shape: [2, 8, 3]} @b
+    %7 f32 (8, 2, 3) = transpose(%6) {perm: [1, 0, 2]} @b
+    %8 f32 (8, 6) = reshape(%7) {shape: [8, 6]} @b
+    %9 f32 (8, 5) = slice(%8) {axis: 1, stop: 5} @b
+    %10 f32 (8) = reduce(%9) {kind: "max", axes: [1], keep: false} @b
+  )");
+}

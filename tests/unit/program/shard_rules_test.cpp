@@ -73,7 +73,18 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
                         "dot_product_attention(%8, %8, %8) {scale: 1.0} @m",
                     batched =
                         "%11 f32 (2, 8, 6, 4) at 3:4096 = persistent \"b\"\n"
-                        "%20 f32 (2, 8, 4, 4) = matmul(%8, %11) @m";
+                        "%20 f32 (2, 8, 4, 4) = matmul(%8, %11) @m",
+                    of_three =
+                        "%11 f32 (2, 8, 6) at 3:4096 = persistent \"a\"\n"
+                        "%12 f32 (2, 6, 4) at 3:8192 = persistent \"b\"\n"
+                        "%20 f32 (2, 8, 4) = matmul(%11, %12) @m",
+                    of_f8 =
+                        "%11 f32 (8, 6) = map(%1) [exp(x0)]\n"
+                        "%12 f8e4m3 (8, 6), %13 f32 () = quantize_f8(%11, %17)\n"
+                        "%14 f32 (4, 6) at 3:4096 = persistent \"b\"\n"
+                        "%15 f8e4m3 (4, 6), %16 f32 () = quantize_f8(%14, %17)\n"
+                        "%17 f32 () at 3:8192 = persistent \"most\"\n"
+                        "%20 f32 (8, 4) = matmul_f8(%12, %15, %13, %16)";
   const std::string index = "%11 i32 (2, 8, 4) at 2:512 = persistent \"index\"\n";
   const std::string losses =
                         "%11 i32 (8) at 2:512 = persistent \"label\"\n"
@@ -116,6 +127,7 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
       {stop, "S1", "S1 -> S1, zeros"},
       // Positions have rows of their own; lengths have the samples alone.
       {table + ") {channels: 6} @m", "S1", "S1 -> S1 S1"},
+      {table + ") {channels: 6} @m", "S0", "S0 -> S0 S0"},
       {table + ", %9) {channels: 6} @m", "S0 R", "S0 S0 -> S0 S0"},
       {table + ", %9) {channels: 6} @m", "S1 R", "S1 R -> S1 S1"},
       {"%20 f32 (8, 3), %21 f32 (8, 3) = rope_table() {channels: 6, length: 8} @m", "", "no"},
@@ -135,6 +147,10 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
       // Of products of many matrices those of a rank.
       {batched, "S0 R", "S0 S0 -> S0, zeros"},
       {batched, "R S1", "S1 S1 -> S1, zeros"},
+      {of_three, "S0 R", "S0 S0 -> S0, zeros"},
+      {of_three, "R S0", "S0 S0 -> S0, zeros"},
+      // A parameter in parts of its outputs stays there, quantized or not.
+      {of_f8, "S0 S0 R R", "R S0 R R -> S1, zeros"},
   };
   for (const auto& row : kRows) {
     CAPTURE(row.line);

@@ -1,9 +1,7 @@
 // One program copied into another: values, shared memory, scopes.
 #include "engine/program/splice.hpp"
 
-#include <doctest/doctest.h>
-
-#include "tests/unit/program/graph_fixture.hpp"
+#include "tests/unit/program/text_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
@@ -54,6 +52,20 @@ TEST_CASE_FIXTURE(Fixture, "views and in-place results share the memory of what 
   const auto made = splice(to, g, [&](ValueId) { return outside; });
   for (const ValueId v : {flat, sum, done}) CHECK(to.storage_of(made[v]) == made[doubled]);
   CHECK(to.storage_of(made[doubled]) == made[doubled]);
+}
+
+TEST_CASE_FIXTURE(TextFixture, "what lies in a part of another value does so in the copy") {
+  read(R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 f32 (4) = map(%1) [exp(x0)]
+    %3 f32 (2) = slice(%1) {stop: 2}
+    %4 f32 (2) in %2+8 = map(%3) [-x0]
+  )");
+  Graph to(&ops);
+  const ValueId outside = to.persistent("outside", g.shape(1), {1, 0});
+  const auto made = splice(to, g, [&](ValueId) { return outside; });
+  CHECK(to.value(made[4]).alias_of == made[2]);
+  CHECK(to.storage_offset(made[4]) == 8);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what nobody reads is not asked for") {

@@ -129,6 +129,38 @@ TEST_CASE_FIXTURE(Fixture, "constants are made wherever they are read, and never
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "what a stage program sends is what is asked for value by value") {
+  read(kThree);
+  for (const bool split : {false, true}) {
+    const StagePartition p(g, 3, split, {{8, 1}, {11, 0}});
+    size_t sent = 0;
+    for (int32_t stage = 0; stage < 3; ++stage)
+      for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kBackwardWeight}) {
+        CAPTURE(stage);
+        Values asked;
+        for (ValueId v = 1; v < g.n_values(); ++v)
+          if (p.sends({stage, phase}, v)) asked.push_back(v);
+        CHECK(asked == p.send({stage, phase}));
+        sent += asked.size();
+      }
+    CHECK(sent == 6);  // %3 and %7 twice, %4 and %9 once
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "what is written behind a stage program is not part of its pass") {
+  read(R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 f32 (4) = map(%1) [exp(x0)] backward not_deferred
+  )");
+  const StagePartition p(g, 1, true, {{2, 0}});
+  const std::unique_ptr<Graph> to = copy(p, {0, Phase::kBackward});
+  CHECK(to->ops().at(0).backward);
+  CHECK(to->ops()[0].not_deferred);
+  to->apply1("neg", {1});
+  CHECK_FALSE(to->ops().at(1).backward);
+  CHECK_FALSE(to->ops()[1].not_deferred);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a value cannot go back, nor a gradient forward") {
   read(R"(
     %1 f32 (4) at 0:0 = persistent "x"

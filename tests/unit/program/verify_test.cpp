@@ -158,6 +158,9 @@ TEST_CASE_FIXTURE(Fixture, "memory that is not what its reader expects") {
       {R"(%1 f32 (4, 4) at 0:0 = persistent "x"
           %2 f32 (4, 4) at 0:0 = transpose(%1) {perm: [1, 0]})",
        "op 0 reads %1 while it writes %2 over it"},
+      {R"(%1 f32 (4, 4) at 0:0 = persistent "x"
+          %2 f32 (4, 4) in %1 = matmul(%1, %1))",
+       "op 0 reads %1 while it writes %2 over it"},
       {R"(%1 f32 (8) at 0:0 = persistent "x"
           %2 f32 (4) in %1+8 = view
           %3 f32 (4) at 0:0 = map(%2) [-x0])",

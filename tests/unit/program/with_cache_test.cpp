@@ -139,10 +139,13 @@ TEST_CASE_FIXTURE(Fixture,
 
 TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are given it") {
   const auto rotated = [this](const std::string& attrs) {
-    read(std::string(kTokens) + R"(
-      %4 f32 (2, 8, 2, 2) = reshape(%3) {shape: [2, 8, 2, 2]} @h.attn
+    read(R"(
+      %1 i32 (2, 8) at 0:0 = persistent "tokens"
+      %2 f32 (6, 4) at 1:0 = persistent "embed"
       %5 f32 (8, 1), %6 f32 (8, 1) = rope_table() {channels: 2, length: 8, )" +
          attrs + R"(} @h.attn
+      %3 f32 (2, 8, 4) = gather(%2, %1) @embed
+      %4 f32 (2, 8, 2, 2) = reshape(%3) {shape: [2, 8, 2, 2]} @h.attn
       %7 f32 (2, 8, 2, 2) = rope(%4, %5, %6) @h.attn
     )");
     rewrite(7, 2);
@@ -157,15 +160,15 @@ TEST_CASE_FIXTURE(Fixture, "angles that depend on the length of a sequence are g
     %2 i32 (2, 2) at 5:64 = persistent "at"
     %3 i32 (2, 2) at 5:128 = persistent "positions"
     %4 i32 (2) at 5:192 = persistent "slot"
-    %5 f32 (6, 4) at 1:0 = persistent "embed"
+    %7 f32 (6, 4) at 1:0 = persistent "embed"
     %10 i32 (2) at 5:256 = persistent "lengths"
-    %6 f32 (2, 2, 4) = gather(%5, %1) @embed
-    %7 f32 (2, 2, 2, 2) = reshape(%6) {shape: [2, 2, 2, 2]} @h.attn
-    %8 f32 (8, 1), %9 f32 (8, 1) = rope_table() {channels: 2, )"
+    %5 f32 (8, 1), %6 f32 (8, 1) = rope_table() {channels: 2, )"
       R"(length: 8, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
+    %8 f32 (2, 2, 4) = gather(%7, %1) @embed
+    %9 f32 (2, 2, 2, 2) = reshape(%8) {shape: [2, 2, 2, 2]} @h.attn
     %11 f32 (2, 2, 1), %12 f32 (2, 2, 1) = rope_table(%3, %10) )"
       R"({channels: 2, scaling: "longrope", original: 7, factors: "1", long_factors: "2"} @h.attn
-    %13 f32 (2, 2, 2, 2) = rope(%7, %11, %12) @h.attn
+    %13 f32 (2, 2, 2, 2) = rope(%9, %11, %12) @h.attn
   )");
   rotated(longrope + "8");  // no sequence is longer
   CHECK(length_limits.empty());
