@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
                         "%12 f32 (2, 6, 4) at 3:8192 = persistent \"b\"\n"
                         "%20 f32 (2, 8, 4) = matmul(%11, %12) @m",
                     of_f8 =
-                        "%11 f32 (8, 6) = map(%1) [exp(x0)]\n"
+                        "%11 f32 (8, 6) = map(%1, %1) [x0 * x1]\n"
                         "%12 f8e4m3 (8, 6), %13 f32 () = quantize_f8(%11, %17)\n"
                         "%14 f32 (4, 6) at 3:4096 = persistent \"b\"\n"
                         "%15 f8e4m3 (4, 6), %16 f32 () = quantize_f8(%14, %17)\n"
