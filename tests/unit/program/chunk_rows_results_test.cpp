@@ -1,4 +1,4 @@
-// Chunks of rows of one element, and results of a region that were views.
+// Chunks of rows of one element, results of a region that were views, and ops without a rule.
 #include "engine/program/chunk_rows.hpp"
 
 #include <algorithm>
@@ -64,4 +64,16 @@ TEST_CASE_FIXTURE(TextFixture, "a result that was a view of another one has memo
     %7 f32 (8) at 3:0 grad = concat(%14, %20)
     %8 f32 (8, 1) at 3:64 grad = map(%5) [exp(x0)]
   )");
+}
+
+TEST_CASE_FIXTURE(TextFixture, "no chunks where an op has no rule that says how it lies in them") {
+  const std::string lines = R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (6, 4) at 1:0 grad = persistent "w"
+    %3 f32 (8, 6) grad = matmul(%1, %2) {transpose_b: true}
+    %4 u8 (8, 6) grad, %5 f32 (8, 1) grad = quantize(%3)
+  )";
+  read(lines);
+  CHECK(chunk_rows(g, {96, 2}, {4, 5}) == 0);
+  expect(lines);
 }

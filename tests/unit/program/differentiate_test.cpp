@@ -125,6 +125,17 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be differentiated is named") {
                        Error);
 }
 
+TEST_CASE_FIXTURE(TextFixture, "a result that is kept for the backward pass gives no gradient") {
+  read(R"(
+    %1 f32 (4, 5) at 0:0 grad = persistent "w"
+    %2 f32 (4, 2) grad, %3 i32 (4, 2) grad = top_k(%1) {k: 2} @router
+    %4 f32 (4, 2) grad = map(%3) [copy(x0)]
+    %5 f32 () grad = reduce(%4) {axes: [0, 1], keep: false}
+  )");
+  CHECK(test::error_of([&] { differentiate(g, 5, {1}); }, PLAIT_ERR_UNIMPLEMENTED) ==
+        "[router] top_k: its output 1 has no gradient, but the loss depends on it");
+}
+
 TEST_CASE_FIXTURE(TextFixture, "a gradient of rope's tables is refused, not dropped") {
   const auto with = [](const std::string& cos, const std::string& sin) {
     return R"(

@@ -35,6 +35,12 @@ TEST_CASE_FIXTURE(GraphFixture,
   }
 }
 
+TEST_CASE_FIXTURE(GraphFixture, "any number but 0 is true") {
+  const ValueId x = in({3}), truth = g.apply1("cast", {x}, {attr("dtype", int64_t{PLAIT_BOOL})});
+  for (const double number : {1.0, 0.0, 0.5, -3.0})
+    CHECK(evaluate_element(g, {{x, number}})[truth] == (number != 0 ? 1 : 0));
+}
+
 TEST_CASE_FIXTURE(GraphFixture, "inputs without a number are 0, and an update shows what it made") {
   const ValueId x = in({3}), y = in({3}), after = g.assign(x, g.apply1("sub", {x, y}));
   const std::vector<double> values = evaluate_element(g, {{y, 2}});

@@ -76,6 +76,12 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(flops("transpose", {x}, {attr("perm", Dims{0, 2, 1, 3})}) == 0);
   CHECK(flops("gather", {in({9, 5}), in({4}, PLAIT_I32)}) == 4 * 5);
   CHECK(flops("exp", {x}) == 2 * 3 * 4 * 8);
+  // Eight for each number of a norm and of its gradient.
+  const ValueId c = in({5}), y = in({4, 5}), r = in({4});
+  CHECK(flops("layer_norm", {y, c, c}, {attr("eps", 0.5)}) == 4 * 5 * 8);
+  CHECK(flops("layer_norm_grad", {y, c, r, r, y}, {attr("eps", 0.5)}) == 4 * 5 * 8);
+  CHECK(flops("rms_norm", {y, c}, {attr("eps", 0.5)}) == 4 * 5 * 8);
+  CHECK(flops("rms_norm_grad", {y, c, r, y}, {attr("eps", 0.5)}) == 4 * 5 * 8);
   // Six for each pair of channels that is turned.
   CHECK(flops("rope", {x, in({3, 2}), in({3, 2})}) == 2 * 3 * 4 * 2 * 6);
 }

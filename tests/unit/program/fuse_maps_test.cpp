@@ -154,6 +154,14 @@ TEST_CASE_FIXTURE(Fixture, "an update in place takes all earlier readers of its 
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "but none of another shape or arithmetic") {
+  stays(R"(
+    %4 f32 (3, 4, 2) at 1:0 = map(%1) [exp(x0)]
+    %5 f64 (4, 2) at 1:128 = map(%1) [-x0]
+    %6 f32 (4, 2) in %1 = map(%1, %3) [x0 * x1] in_place [0]
+  )");
+}
+
 // With its value as one more result it would have 21 operands.
 TEST_CASE_FIXTURE(Fixture, "a map that 20 operands kept apart follows what reads it as well") {
   std::string inputs, first, second;

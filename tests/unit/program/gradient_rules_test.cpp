@@ -99,3 +99,22 @@ TEST_CASE_FIXTURE(Fixture, "a rotation turns back") {
     %6 f32 (1, 2, 1, 4) = rope(%4, %2, %3) {pairs: "adjacent", inverse: true}
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a product with quantized weights: its operand's, and its bias's if wanted") {
+  const std::string lines = R"(
+    %1 f32 (3, 40) at 0:0 = persistent "x"
+    %2 u8 (6, 40) at 1:0 = persistent "q"
+    %3 f32 (6, 2) at 1:240 = persistent "s"
+    %4 f32 (6) at 1:288 = persistent "b"
+    %5 f32 (3, 6) at 2:0 = persistent "d"
+    %6 f32 (3, 6) = matmul_quantized(%1, %2, %3, %4) {bias: true, columns: 40}
+  )";
+  const std::string product =
+      "%7 f32 (3, 40) = matmul_quantized(%5, %2, %3) {columns: 40, transpose_b: false}\n";
+  writes(lines, {5}, {1, 0, 0, 0}, {7, 0, 0, 0}, product);
+  writes(lines, {5}, {1, 0, 0, 1}, {7, 0, 0, 9}, product + R"(
+    %8 f32 (1, 6) = reduce(%5) {axes: [0]}
+    %9 f32 (6) = reshape(%8) {shape: [6]}
+  )");
+}

@@ -96,6 +96,25 @@ TEST_CASE_FIXTURE(Fixture, "ordered ones keep their order though the second coul
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "an ordered one starts no earlier than what it reads is made") {
+  hoists(R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 f32 (4) at 1:0 = map(%1) [-x0]
+    %3 f32 (4) at 1:16 = map(%1) [exp(x0)]
+    %4 f32 (4) at 2:0 = map(%1) [abs(x0)]
+    %5 f32 (4) in %2 = collective_start(%2) {kind: 7, ranks: 2, id: 0, ordered: true}
+    %6 f32 (4) in %3 = collective_start(%3) {kind: 7, ranks: 2, id: 1, ordered: true}
+  )",
+         R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 f32 (4) at 1:0 = map(%1) [-x0]
+    %5 f32 (4) in %2 = collective_start(%2) {kind: 7, ranks: 2, id: 0, ordered: true} in_place [0]
+    %3 f32 (4) at 1:16 = map(%1) [exp(x0)]
+    %6 f32 (4) in %3 = collective_start(%3) {kind: 7, ranks: 2, id: 1, ordered: true} in_place [0]
+    %4 f32 (4) at 2:0 = map(%1) [abs(x0)]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "what was sent is let go when the next collective has started") {
   hoists(R"(
     %1 f32 (4) at 0:0 = persistent "x"

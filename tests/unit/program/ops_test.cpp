@@ -71,6 +71,17 @@ TEST_CASE_FIXTURE(Fixture, "every rule refuses what does not fit") {
   CHECK(refusal("add", {0, in({2})}).find("is no value of this program") != std::string::npos);
 }
 
+TEST_CASE_FIXTURE(Fixture, "operands of ops that the engine writes are counted, too") {
+  const Attrs cache{attr("slots", int64_t{2}), attr("length", int64_t{4})};
+  const ValueId rows = in({2, 1, 3, 5}), index = in({2}, PLAIT_I32), x = in({4});
+  CHECK(refusal("kv_cache", {rows, index, index, index}, cache) ==
+        "[model.fc1] kv_cache: takes 3 inputs, found 4");
+  CHECK(refusal("collective_done", {x, x, x}, {attr("id", int64_t{0})}) ==
+        "[model.fc1] collective_done: takes 1 to 2 inputs, found 3");
+  CHECK(refusal("round_stochastic", {x}, {attr("seed", int64_t{0}), attr("stream", int64_t{0})}) ==
+        "[model.fc1] round_stochastic: takes 2 inputs, found 1");
+}
+
 TEST_CASE_FIXTURE(Fixture, "the same op on the same values is made once") {
   const ValueId x = in({3});
   CHECK(g.apply1("exp", {x}) == g.apply1("exp", {x}));

@@ -66,6 +66,12 @@ struct Fixture : TextFixture {
 
 }  // namespace
 
+TEST_CASE_FIXTURE(Fixture, "a writer sees a value of the dims of each sample's own") {
+  written("matmul", {kX, kMatrix});
+  CHECK(text(g.shape(kTable)) == "f32 (6, 3)");
+  CHECK(text(g.shape(kRow)) == "f32 (3)");
+}
+
 TEST_CASE_FIXTURE(Fixture, "rows of a sample by the matrix of its own") {
   writes(R"(
     rows
@@ -146,6 +152,10 @@ TEST_CASE_FIXTURE(Fixture, "what no rule can write is refused with the reason") 
   CHECK(refusal("matmul", {kShared, kMatrix}) == "its first operand is the same for all samples");
   CHECK(refusal("concat", {kPlane, kPlane}, {attr("axis", int64_t{2})}) ==
         "a parameter has no axis 2");
+  const std::string no_table =
+      "it looks up rows of the samples in tables of their own, nothing else";
+  CHECK(refusal("gather", {kTable, kRow}) == no_table);
+  CHECK(refusal("gather", {kShared, kRow}) == no_table);
   CHECK(refusal("mul", {kNumbers, kRow}) ==
         "operand 0 f32 (4) has fewer axes than a parameter and one of samples");
 }

@@ -230,10 +230,12 @@ TEST_CASE_FIXTURE(Fixture, "rows of a table of 16 bits are widened, not the tabl
     %6 f32 (8, 4) = gather(%3, %1) @another
     %7 f32 (8, 4) = map(%5, %6) [x0 + x1] @add stage 1
   )";
-  expect_after([&] { widen_rows(g); },
-               inputs + "%5 f32 (8, 4) = gather(%4, %1) @embed stage 1" + others, inputs + R"(
-    %8 bf16 (8, 4) = gather(%2, %1) @embed stage 1
-    %5 f32 (8, 4) = map(%8) [copy(x0)] @embed stage 1
+  expect_after(
+      [&] { widen_rows(g); },
+      inputs + "%5 f32 (8, 4) = gather(%4, %1) @embed stage 1 backward not_deferred" + others,
+      inputs + R"(
+    %8 bf16 (8, 4) = gather(%2, %1) @embed stage 1 backward not_deferred
+    %5 f32 (8, 4) = map(%8) [copy(x0)] @embed stage 1 backward not_deferred
   )" + others);
   CHECK_FALSE(find_fault(g));
 }

@@ -155,28 +155,6 @@ TEST_CASE_FIXTURE(Fixture, "a chain that no single map could hold is left as it 
   CHECK(g.ops().size() == n);
 }
 
-TEST_CASE_FIXTURE(Fixture, "but not where what lies outside the program, or a number, divides it") {
-  for (const bool number : {false, true}) {
-    g = Graph(&ops);
-    parameters.clear();
-    const ValueId x = linear("model.fc", input());
-    ValueId v = x;
-    g.scope = "model.chain";
-    for (int i = 0; i < 40; ++i) {
-      v = binary(g, "mul", g.apply1("exp", {v}), x);
-      if (i == 20 && number)
-        v = binary(g, "add", x, scaled(g, sum_to(g, v, make_shape(PLAIT_F32, {})), 2));
-      else if (i == 20)
-        g.bind(v, {0, 4096});
-    }
-    train(v);
-    const size_t n = g.ops().size();
-    rematerialize(g);
-    CHECK(g.ops().size() > n + 30);
-    check_order();
-  }
-}
-
 TEST_CASE_FIXTURE(Fixture, "what crosses stages is kept there and made again from") {
   const ValueId x = linear("model.fc", input());
   g.stage = 1;

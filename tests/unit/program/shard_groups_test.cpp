@@ -88,3 +88,36 @@ TEST_CASE_FIXTURE(Fixture, "zeros that an earlier map has not kept are made befo
     %19 f32 (4, 6) in %18 = collective_done(%18) {id: 0} @m
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture, "16-bit rows that a map has read are summed as a copy of f32") {
+  shards(R"(
+    %1 i32 (4) at 0:256 = persistent "offsets"
+    %2 bf16 (8, 6) at 0:0 = persistent "rows"
+    %4 bf16 (3, 6, 6) at 1:0 = persistent "w"
+    %9 bf16 (8, 6) = grouped_matmul(%2, %4, %1) @m
+    %10 bf16 (8, 6) = map(%9) [tanh(x0)] @m
+    %11 bf16 (8, 6) = softmax(%9) @n
+    %12 bf16 (8, 6) = map(%10, %11) [x0 + x1] @n
+  )",
+         {{4, 0}}, 12, R"(
+    %1 i32 (4) at 0:256 = persistent "offsets"
+    %2 bf16 (8, 6) at 0:0 = persistent "rows"
+    %4 bf16 (2, 6, 6) at 1:0 = persistent "w"
+    %9 bf16 (8, 6) = grouped_matmul(%2, %4, %1) {first: 2} @m
+    %10 bf16 (8, 6) = map(%9) [tanh(x0)] @m
+    %11 f32 (8, 6) = map(%9) [copy(x0)] @m
+    %12 f32 (8, 6) in %11 = collective_start(%11) {kind: 2, ranks: 2, id: 0} @m
+    %13 f32 (8, 6) in %12 = collective_done(%12) {id: 0} @m
+    %14 bf16 (8, 6) = map(%13) [copy(x0)] @m
+    %15 bf16 (8, 6) = softmax(%14) @n
+    %16 bf16 (8, 6) = map(%10, %15) [x0 + x1] @n
+    %17 bf16 (8, 1) = map() [1.0] @n
+    %18 bf16 (2, 1, 1) = map() [1.0] @n
+    %19 bf16 (8, 1) = grouped_matmul(%17, %18, %1) {first: 2} @n
+    %20 bf16 () = map() [0.0] @n
+    %21 f32 (8, 6) = map(%19, %16, %20) [select(x0, x1, x2)] @n
+    %22 f32 (8, 6) in %21 = collective_start(%21) {kind: 2, ranks: 2, id: 1} @n
+    %23 f32 (8, 6) in %22 = collective_done(%22) {id: 1} @n
+    %24 bf16 (8, 6) = map(%23) [copy(x0)] @n
+  )");
+}

@@ -74,6 +74,10 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
                     batched =
                         "%11 f32 (2, 8, 6, 4) at 3:4096 = persistent \"b\"\n"
                         "%20 f32 (2, 8, 4, 4) = matmul(%8, %11) @m",
+                    biased =
+                        "%11 f32 (6, 4) at 3:4096 = persistent \"w\"\n"
+                        "%12 f32 (4) at 3:8192 = persistent \"bias\"\n"
+                        "%20 f32 (8, 4) = matmul(%1, %11, %12) {bias: true} @m",
                     of_three =
                         "%11 f32 (2, 8, 6) at 3:4096 = persistent \"a\"\n"
                         "%12 f32 (2, 6, 4) at 3:8192 = persistent \"b\"\n"
@@ -84,7 +88,12 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
                         "%14 f32 (4, 6) at 3:4096 = persistent \"b\"\n"
                         "%15 f8e4m3 (4, 6), %16 f32 () = quantize_f8(%14, %17)\n"
                         "%17 f32 () at 3:8192 = persistent \"most\"\n"
-                        "%20 f32 (8, 4) = matmul_f8(%12, %15, %13, %16)";
+                        "%20 f32 (8, 4) = matmul_f8(%12, %15, %13, %16)",
+                    of_stored_f8 =
+                        "%11 f8e4m3 (8, 6), %12 f32 () = quantize_f8(%1, %7)\n"
+                        "%13 f8e4m3 (4, 6) at 3:4096 = persistent \"b\"\n"
+                        "%14 f32 () at 3:8192 = persistent \"scale\"\n"
+                        "%20 f32 (8, 4) = matmul_f8(%11, %13, %12, %14)";
   const std::string index = "%11 i32 (2, 8, 4) at 2:512 = persistent \"index\"\n";
   const std::string losses =
                         "%11 i32 (8) at 2:512 = persistent \"label\"\n"
@@ -151,6 +160,16 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
       {of_three, "R S0", "S0 S0 -> S0, zeros"},
       // A parameter in parts of its outputs stays there, quantized or not.
       {of_f8, "S0 S0 R R", "R S0 R R -> S1, zeros"},
+      {of_stored_f8, "S0 S0 R R", "R S0 R R -> S1, zeros"},
+      // A bias is added to the rows of padding, too.
+      {biased, "S0 R R", "S0 R R -> S0"},
+      {biased, "S1 R R", "no"},
+      {"%20 f64 (12), %21 f64 (4) = statistics(%1)", "S0", "S0 -> sum max, zeros"},
+      {"%20 f32 (4, 2, 6) = reshape(%1) {shape: [4, 2, 6]}", "S0", "S0 -> S0, zeros"},
+      {"%20 f32 (8, 3, 2) = reshape(%1) {shape: [8, 3, 2]}", "S1", "no"},
+      // What is repeated has no parts.
+      {"%11 f32 (1, 6) at 3:4096 = persistent \"row\"\n%20 f32 (8, 6) = map(%1, %11) [x0 + x1]",
+       "R S0", "no"},
   };
   for (const auto& row : kRows) {
     CAPTURE(row.line);

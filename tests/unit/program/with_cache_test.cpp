@@ -103,18 +103,20 @@ TEST_CASE_FIXTURE(Fixture, "rows that all samples share are read at the tokens' 
   read(std::string(kTokens) + R"(
     %4 f32 (10, 4) at 1:96 = persistent "positions.weight"
     %5 f32 (8, 4) = slice(%4) {axis: 0, start: 0, stop: 8} @positions
-    %6 f32 (2, 8, 4) = map(%3, %5) [x0 + x1] @positions
+    %11 f32 (1, 8, 4) at 1:256 = persistent "one for all"
+    %12 f32 (2, 8, 4) = map(%3, %5) [x0 + x1] @positions
+    %6 f32 (2, 8, 4) = map(%12, %11) [x0 + x1] @positions
     %7 f32 (2, 8, 2, 2) = reshape(%6) {shape: [2, 8, 2, 2]} @h.attn
     %8 f32 (8, 1), %9 f32 (8, 1) = rope_table() {channels: 2, length: 8} @h.attn
     %10 f32 (2, 8, 2, 2) = rope(%7, %8, %9) @h.attn
   )");
-  constants.insert(4);
+  constants.insert({4, 11});
   rewrite(10, 2);
   const auto count = [&](const char* name) {
     return std::count_if(g.ops().begin(), g.ops().end(),
                          [&](const Op& op) { return op.name == name && !op.in.empty(); });
   };
-  CHECK(count("gather") == 2);      // of ids, of positions
+  CHECK(count("gather") == 3);      // of ids, twice of positions
   CHECK(count("rope_table") == 1);  // of positions
   CHECK(same(g.shape(g.ops().back().out[0]), make_shape(PLAIT_F32, {2, 2, 2, 2})));
 }
