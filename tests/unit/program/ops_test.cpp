@@ -78,8 +78,10 @@ TEST_CASE_FIXTURE(Fixture, "operands of ops that the engine writes are counted, 
         "[model.fc1] kv_cache: takes 3 inputs, found 4");
   CHECK(refusal("collective_done", {x, x, x}, {attr("id", int64_t{0})}) ==
         "[model.fc1] collective_done: takes 1 to 2 inputs, found 3");
-  CHECK(refusal("round_stochastic", {x}, {attr("seed", int64_t{0}), attr("stream", int64_t{0})}) ==
-        "[model.fc1] round_stochastic: takes 2 inputs, found 1");
+  const ValueId step = in({}, PLAIT_F64);
+  CHECK(refusal("round_stochastic", {x, step, step},
+                {attr("seed", int64_t{0}), attr("stream", int64_t{0})}) ==
+        "[model.fc1] round_stochastic: takes 2 inputs, found 3");
 }
 
 TEST_CASE_FIXTURE(Fixture, "the same op on the same values is made once") {

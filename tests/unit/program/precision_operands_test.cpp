@@ -1,4 +1,5 @@
-// Operands that keep their type beside one of 16 bits, and results that are written as they are read.
+// Operands that keep their type beside one of 16 bits, and results that are written as they are
+// read.
 #include "engine/program/precision.hpp"
 #include "engine/program/verify.hpp"
 #include "tests/unit/program/text_fixture.hpp"
@@ -85,6 +86,7 @@ TEST_CASE_FIXTURE(TextFixture, "a result that is only read as f32 is written so"
                       read_as = "\n%31 f32 " + dims + " = map(%30) [exp(x0)]";
     read(inputs + row.before + cast + read_as);
     fold_casts(g, {});
+    CHECK_FALSE(find_fault(g));
     std::string read_now = read_as;
     read_now.replace(read_now.find("%30"), 3, "%20");
     expect(inputs + row.after + cast + read_now);
@@ -93,6 +95,7 @@ TEST_CASE_FIXTURE(TextFixture, "a result that is only read as f32 is written so"
     outside.insert(outside.find(')') + 1, " at 3:0");
     read(inputs + outside + cast + read_as);
     fold_casts(g, {});
+    CHECK_FALSE(find_fault(g));
     expect(inputs + outside + cast + read_as);
   }
 }

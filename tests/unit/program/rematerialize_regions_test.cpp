@@ -58,3 +58,12 @@ TEST_CASE_FIXTURE(TextFixture, "the first op of a program is made again as any o
   CHECK(g.ops().back().stage == 0);
   CHECK_FALSE(g.ops().back().backward);
 }
+
+TEST_CASE_FIXTURE(TextFixture, "numbers that are no floats are kept") {
+  const char* lines = R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 u8 (8, 4) = map(%1) [lt(x0, 0.0)] @act
+    %5 f32 (8, 4) at 2:0 = map(%1, %2) [x0 * x1] @act backward
+  )";
+  expect_unchanged([this] { rematerialize(g); }, lines);
+}
