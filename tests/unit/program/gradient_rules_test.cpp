@@ -118,3 +118,17 @@ TEST_CASE_FIXTURE(Fixture,
     %9 f32 (6) = reshape(%8) {shape: [6]}
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture,
+                  "products of groups: by the turned matrices, and of rows with gradients") {
+  const std::string lines = R"(
+    %1 f32 (5, 3) at 0:0 = persistent "x"
+    %2 f32 (3, 3, 2) at 0:64 = persistent "w"
+    %3 i32 (4) at 0:192 = persistent "offsets"
+    %4 f32 (5, 2) at 0:256 = persistent "d"
+    %5 f32 (5, 2) = grouped_matmul(%1, %2, %3)
+  )";
+  writes(lines, {4}, {1, 0, 0}, {6, 0, 0},
+         "%6 f32 (5, 3) = grouped_matmul(%4, %2, %3) {transpose_b: true}");
+  writes(lines, {4}, {0, 1, 0}, {0, 6, 0}, "%6 f32 (3, 3, 2) = grouped_matmul_grad(%1, %4, %3)");
+}

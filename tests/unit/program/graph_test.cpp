@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/program/op_desc.hpp"
 #include "engine/program/op_registry.hpp"
 #include "engine/program/passes.hpp"
 #include "tests/unit/program/graph_fixture.hpp"
@@ -144,6 +145,7 @@ TEST_CASE_FIXTURE(Fixture, "fields that an instruction does not use are 0") {
   for (const Op& op : g.ops()) {
     const plait_map_instr& one = op.map.instrs.at(0);
     CHECK(one.op == (op.in.empty() ? PLAIT_MAP_CONST : PLAIT_MAP_COPY));
+    CHECK(OpDesc(g, op, 1).get()->map->reserved == 0);
     CHECK((one.a == 0 && one.b == 0 && one.c == 0 && one.value == 0));
   }
 }

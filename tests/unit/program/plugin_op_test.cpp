@@ -16,7 +16,7 @@ namespace {
 
 // What the item's shard() answers; a plugin's functions have no context of their own.
 plait_placement said_in, said_out;
-uint32_t said_zeros = 0, answer = 1;
+uint32_t said_zeros = 0, seen_zeros = 0, answer = 1;
 plait_placement seen;
 int64_t seen_ranks = 0;
 
@@ -25,6 +25,7 @@ uint32_t PLAIT_CALL shard(plait_shard_use* use) {
   seen_ranks = use->ranks[0];
   use->inputs[0] = said_in;
   use->outputs[0] = said_out;
+  seen_zeros = use->keeps_zeros;
   use->keeps_zeros = said_zeros;
   return answer;
 }
@@ -108,6 +109,7 @@ TEST_CASE_FIXTURE(Fixture, "the rule sees how an input lies, and runs on the sha
   CHECK(seen.dim == 0);
   CHECK(seen.reduction == 0);
   CHECK(seen.reserved == 0);
+  CHECK(seen_zeros == 0);
   CHECK(seen_ranks == 2);
 }
 

@@ -66,11 +66,17 @@ TEST_CASE_FIXTURE(TextFixture, "a result that is only read as f32 is written so"
     %4 f32 (6, 2) at 1:1024 = persistent "s"
     %5 i32 (8) at 2:0 = persistent "ids"
     %6 f32 (40) at 2:64 = persistent "gain"
+    %7 bf16 (3, 40, 6) at 3:512 = persistent "experts"
+    %8 i32 (4) at 2:256 = persistent "offsets"
   )";
   const struct {
     std::string before, after;
   } kRows[] = {
       {"%20 bf16 (8, 6) = matmul(%1, %2)", "%20 f32 (8, 6) = matmul(%1, %2) {dtype: 1}"},
+      {"%20 bf16 (8, 6) = grouped_matmul(%1, %7, %8)",
+       "%20 f32 (8, 6) = grouped_matmul(%1, %7, %8) {dtype: 1}"},
+      {"%20 bf16 (3, 40, 40) = grouped_matmul_grad(%1, %1, %8)",
+       "%20 f32 (3, 40, 40) = grouped_matmul_grad(%1, %1, %8) {dtype: 1}"},
       {"%20 bf16 (8, 6) = matmul_quantized(%1, %3, %4) {columns: 40}",
        "%20 f32 (8, 6) = matmul_quantized(%1, %3, %4) {columns: 40, dtype: 1}"},
       {"%20 bf16 (8, 40) = gather_quantized(%3, %4, %5) {columns: 40, dtype: 3}",
@@ -92,7 +98,7 @@ TEST_CASE_FIXTURE(TextFixture, "a result that is only read as f32 is written so"
     expect(inputs + row.after + cast + read_now);
     // Not where it lies outside the program.
     std::string outside = row.before;
-    outside.insert(outside.find(')') + 1, " at 3:0");
+    outside.insert(outside.find(')') + 1, " at 4:0");
     read(inputs + outside + cast + read_as);
     fold_casts(g, {});
     CHECK_FALSE(find_fault(g));

@@ -156,11 +156,13 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
       // Of products of many matrices those of a rank.
       {batched, "S0 R", "S0 S0 -> S0, zeros"},
       {batched, "R S1", "S1 S1 -> S1, zeros"},
+      {batched, "S3 S0", "S0 S0 -> S0, zeros"},
       {of_three, "S0 R", "S0 S0 -> S0, zeros"},
       {of_three, "R S0", "S0 S0 -> S0, zeros"},
       // A parameter in parts of its outputs stays there, quantized or not.
       {of_f8, "S0 S0 R R", "R S0 R R -> S1, zeros"},
       {of_stored_f8, "S0 S0 R R", "R S0 R R -> S1, zeros"},
+      {of_stored_f8, "S0 R R R", "S0 R R R -> S0, zeros"},
       // A bias is added to the rows of padding, too.
       {biased, "S0 R R", "S0 R R -> S0"},
       {biased, "S1 R R", "no"},
@@ -170,6 +172,8 @@ TEST_CASE_FIXTURE(Fixture, "what each rule makes of the shards of its inputs") {
       // What is repeated has no parts.
       {"%11 f32 (1, 6) at 3:4096 = persistent \"row\"\n%20 f32 (8, 6) = map(%1, %11) [x0 + x1]",
        "R S0", "no"},
+      {"%11 f32 (1, 6) at 3:4096 = persistent \"row\"\n%20 f32 (8, 6) = map(%1, %11) [x0 + x1]",
+       "S0 R", "S0 R -> S0"},
   };
   for (const auto& row : kRows) {
     CAPTURE(row.line);
