@@ -89,3 +89,43 @@ TEST_CASE_FIXTURE(Fixture, "what depends on whole values is cut, numbers are mad
     %5 f32 (2, 3) = map(%4, %3) [x0 * x1] @m
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a bias of a product of 8-bit floats is added once, to the sum") {
+  shards(R"(
+    %1 f32 (8, 6) at 0:0 = persistent "x"
+    %2 f8e4m3 (4, 6) at 1:0 = persistent "w"
+    %3 f32 () at 1:64 = persistent "scale"
+    %4 f32 (4) at 1:128 = persistent "bias"
+    %5 f8e4m3 (8, 6) at 0:512 = persistent "q"
+    %6 f32 (8, 4) = matmul_f8(%5, %2, %3, %3, %4) {bias: true} @fc
+  )",
+         {{2, 1}, {5, 1}}, 6, R"(
+    %1 f32 (8, 6) at 0:0 = persistent "x"
+    %2 f8e4m3 (4, 3) at 1:0 = persistent "w"
+    %3 f32 () at 1:64 = persistent "scale"
+    %4 f32 (4) at 1:128 = persistent "bias"
+    %5 f8e4m3 (8, 3) at 0:512 = persistent "q"
+    %6 f32 (8, 4) = matmul_f8(%5, %2, %3, %3) @fc
+    %7 f32 (8, 4) in %6 = collective_start(%6) {kind: 2, ranks: 2, id: 0} @fc
+    %8 f32 (8, 4) in %7 = collective_done(%7) {id: 0} @fc
+    %9 f32 (8, 4) = map(%8, %4) [x0 + x1] @fc
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a gradient of logits in shards of classes stays in them") {
+  wanted_form = shard_along(1);
+  shards(R"(
+    %1 f32 (4, 6) at 0:0 = persistent "logits"
+    %2 i32 (4) at 0:128 = persistent "label"
+    %3 f32 (4) at 0:192 = persistent "lse"
+    %4 f32 (4) at 0:256 = persistent "d"
+    %5 f32 (4, 6) = cross_entropy_grad(%1, %2, %3, %4) @loss
+  )",
+         {{1, 1}}, 5, R"(
+    %1 f32 (4, 3) at 0:0 = persistent "logits"
+    %2 i32 (4) at 0:128 = persistent "label"
+    %3 f32 (4) at 0:192 = persistent "lse"
+    %4 f32 (4) at 0:256 = persistent "d"
+    %5 f32 (4, 3) = cross_entropy_grad(%1, %2, %3, %4) {first: 3, total: 6} @loss
+  )");
+}
