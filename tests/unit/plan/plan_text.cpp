@@ -5,6 +5,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/describe.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/plan/print_programs.hpp"
 #include "engine/program/shape.hpp"
 
@@ -17,6 +18,14 @@ using plan::Plan;
 std::string place(const BufferRef& at) {
   if (at.segment < 0) return "none";
   return std::to_string(at.segment) + ":" + std::to_string(at.offset);
+}
+
+// "2, 0 of 4, 3 at 5:32": a block's offset, its extent, and where it lies.
+std::string block(const plan::LocalBlock& b) {
+  std::vector<std::string> offset, extent;
+  for (const int64_t n : b.box.offset) offset.push_back(std::to_string(n));
+  for (const int64_t n : b.box.extent) extent.push_back(std::to_string(n));
+  return "block [" + join(offset) + "] of [" + join(extent) + "] at " + place(b.at) + "\n";
 }
 
 void add_reports(const Plan& plan, std::string& text) {
@@ -40,10 +49,17 @@ void add_groups(const Plan& plan, std::string& text) {
                    static_cast<long long>(b.shard_begin), static_cast<long long>(b.shard_elements),
                    b.owner, b.chunk);
   }
-  for (const plan::Parameter& p : plan.parameters)
+  for (const plan::Parameter& p : plan.parameters) {
     text += strf("parameter %s: group %d, at %lld, value %s, gradient %s, squares %s\n",
                  p.name.c_str(), p.group, static_cast<long long>(p.flat_offset),
                  place(p.value).c_str(), place(p.gradient).c_str(), place(p.squares).c_str());
+    if (p.sharded)
+      text += strf("  sharded along %d, units of %lld\n", p.shard_dim,
+                   static_cast<long long>(p.shard_unit));
+    for (const plan::LocalBlock& b : plan::local_parameter_blocks(plan, p)) text += "  " + block(b);
+    for (const plan::StateBlocks& s : plan::local_states(plan, p))
+      for (const plan::LocalBlock& b : s.blocks) text += "  state " + s.name + " " + block(b);
+  }
 }
 
 void add_results(const Plan& plan, std::string& text) {
@@ -61,10 +77,23 @@ void add_results(const Plan& plan, std::string& text) {
                static_cast<long long>(plan.n_step_sums()), plan.loss_rows,
                hex64(plan.hash()).c_str(), hex64(plan.pipeline.digest).c_str());
   for (const plan::Collective& c : plan.collectives)
-    text += "collective " + plan::text(c) + (c.slotted ? ", slotted" : "") + "\n";
+    text += "collective " + plan::text(c) + (c.slotted ? " slotted" : "") +
+            (c.own_replica ? " own replica" : "") +
+            strf(" peer %u, channel %u\n", c.peer, c.channel);
   for (const plan::AdapterPrograms::Merge& m : plan.adapters.merges)
     text += strf("merge '%s' '%s' by '%s' changes %zu, refused: '%s'\n", m.model.c_str(),
                  m.adapter.c_str(), m.entry_point.c_str(), m.changed.size(), m.refused.c_str());
+}
+
+void add_generation(const Plan& plan, std::string& text) {
+  const auto add = [&](const char* name, const plan::GenerationInputs& in) {
+    text += strf("%s: %lld samples of %lld tokens, %llu bytes from %s\n", name,
+                 static_cast<long long>(in.samples), static_cast<long long>(in.tokens),
+                 static_cast<unsigned long long>(in.bytes), place(in.ids).c_str());
+  };
+  if (plan.generation.slots == 0) return;
+  add("prefill", plan.generation.prefill);
+  add("decode", plan.generation.decode);
 }
 
 void add_ranges(const Plan& plan, std::string& text) {
@@ -86,6 +115,7 @@ std::string figures_text(const Plan& plan) {
   add_reports(plan, text);
   add_groups(plan, text);
   add_results(plan, text);
+  add_generation(plan, text);
   add_ranges(plan, text);
   return text;
 }
