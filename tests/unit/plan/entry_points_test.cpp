@@ -183,6 +183,45 @@ TEST_CASE("entry points: one that is added is verified, on a rank and between ra
   CHECK_THROWS_WITH_AS(build(), doctest::Contains("launching a start without an end"), Error);
 }
 
+TEST_CASE("entry points: what lies outside of its segment is found") {
+  // Of two operands and a result, each of 16 elements, the one at `wrong` lies `bytes` too far.
+  const auto fault = [](size_t wrong, uint64_t bytes) {
+    const WriteEntryPoint write = [&](const EntryPointSource& from) {
+      PlanDraft& plan = from.plan;
+      auto graph = std::make_unique<program::Graph>(plan.ops.get(), plan.precision.scalar);
+      graph->scope = "too far";
+      std::vector<program::ValueId> v;
+      for (size_t i = 0; i < 3; ++i) {
+        FlatBuffer own = plan.storage.add_flat("own", Category::kResults, PLAIT_F32);
+        BufferRef at = plan.storage.append(own, 16);
+        at.offset += i == wrong ? bytes : 0;
+        v.push_back(
+            graph->persistent("v" + std::to_string(i), program::make_shape(PLAIT_F32, {16}), at));
+      }
+      graph->assign(v[2], program::binary(*graph, "add", v[0], v[1]));
+      EntryPoint entry{"far", "a sum", {}};
+      entry.launches = {{plan.add(compile("far", std::move(graph), plan)), 0, -1, -1}};
+      return entry;
+    };
+    try {
+      plan_with(write);
+    } catch (const Error& e) {
+      CHECK(e.code() == PLAIT_ERR_INTERNAL);
+      return e.text().substr(0, e.text().find(';'));
+    }
+    return std::string("none");
+  };
+  CHECK(fault(0, 0) == "none");
+  for (size_t i = 0; i < 3; ++i)
+    for (const uint64_t bytes : {4, 64, 68, 1 << 20}) {
+      CAPTURE(i);
+      CAPTURE(bytes);
+      CHECK(fault(i, bytes) == strf("[plan] operand %zu of map in too far lies outside of its "
+                                    "segment",
+                                    i));
+    }
+}
+
 TEST_CASE("entry points: a name is taken once") {
   const auto again = [](const EntryPointSource& from) {
     EntryPoint entry = write_squares(from);

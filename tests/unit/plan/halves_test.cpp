@@ -80,6 +80,27 @@ TEST_CASE_FIXTURE(Fixture, "a parameter that lies whole is read as before") {
   }
 }
 
+TEST_CASE_FIXTURE(Fixture, "a value that two parameters get is split for each") {
+  read(R"(
+    %1 f32 (8) at 0:0 = persistent "new"
+    %2 bf16 (8) at 1:0 = persistent "low"
+    %3 u8 (16) at 2:0 = persistent "rest"
+    %4 bf16 (8) at 1:16 = persistent "low"
+    %5 u8 (16) at 2:16 = persistent "rest"
+  )");
+  assign_split(g, {2, 3}, 1);
+  assign_split(g, {4, 5}, 1);
+  expect(R"(
+    %1 f32 (8) at 0:0 = persistent "new"
+    %2 bf16 (8) at 1:0 = persistent "low"
+    %3 u8 (16) at 2:0 = persistent "rest"
+    %4 bf16 (8) at 1:16 = persistent "low"
+    %5 u8 (16) at 2:16 = persistent "rest"
+    %6 bf16 (8) in %2, %7 u8 (16) in %3 = split_halves(%1)
+    %8 bf16 (8) in %4, %9 u8 (16) in %5 = split_halves(%1)
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture,
                   "a piece of halves is joined, chosen in f32, and split to where it lies") {
   read(R"(

@@ -3,11 +3,14 @@
 
 #include <plait/peft.h>
 
+#include <cstddef>
 #include <plait/plugin.hpp>
 #include <plait/plugin/peft.hpp>
 #include <vector>
 
 std::string plait::test::fault;
+plait_device_item plait::test::odd_device;
+uint32_t plait::test::odd_threads = 1;
 
 namespace {
 
@@ -37,7 +40,13 @@ Value build_metric(Builder& b, const Options&, std::span<const Value> in) {
   return b.reshape(b.sum(in[0], {0}, false), {4});
 }
 
+Value build_number(Builder& b, const Options&, std::span<const Value> in) {
+  const Value sum = b.sum(in[0]);
+  return has("number in a matrix") ? b.reshape(sum, {1, 1}) : sum;
+}
+
 Value build_update(Builder& b, const Options&, const Update& u) {
+  if (has("no parameter")) return none_of(u.parameter);
   if (has("scalar")) return u.learning_rate;
   if (has("state unknown")) b.set_state("m", u.gradient);
   const Value m = b.state("m", 0);
@@ -95,6 +104,8 @@ plait_error* open_plugin(const plait_host* h, const char*, void** state) {
     static const auto loss = plait::loss<build_loss>("odd", "a loss", {}, 1, 1);
     static const auto metric = plait::metric<build_metric>(
         "odd", "a metric", 4, true, [](const double* s) { return s[0]; }, {}, 1, 1);
+    static const auto number = plait::metric<build_number>(
+        "odd.number", "a metric", 1, true, [](const double* s) { return s[0]; }, {}, 1, 1);
     static const auto optimizer = plait::optimizer<build_update>("odd", "an optimizer", 0.25, 0);
     static const auto peft =
         plait::peft<wrap, merge, start, score, behind>("odd", "a method", PLAIT_PEFT_PRODUCT);
@@ -103,17 +114,36 @@ plait_error* open_plugin(const plait_host* h, const char*, void** state) {
       item.start = many_starts;
       return item;
     }();
+    // As of an author whose headers have no score() and no update().
+    static const auto old = [] {
+      auto item =
+          plait::peft<wrap, merge, start, score, behind>("odd.old", "a method", PLAIT_PEFT_PRODUCT);
+      item.struct_size = offsetof(plait_peft_item, score);
+      return item;
+    }();
     static const auto of_layers =
         plait::peft<wrap_layer, merge>("odd.layers", "a method", PLAIT_PEFT_LAYER);
     const plait::Host host(h);
-    for (const auto* one : {&peft, &many, &of_layers}) host.add(*one);
+    for (const auto* one : {&peft, &many, &old, &of_layers}) host.add(*one);
     host.add(loss);
     host.add(metric);
+    host.add(number);
     host.add(optimizer);
   });
 }
+
+plait_error* open_device(const plait_host* h, const char*, void** state) {
+  *state = nullptr;
+  plait::test::odd_device.name = "odd";
+  plait::test::odd_device.threads = [](const plait_options*) { return plait::test::odd_threads; };
+  return plait::detail::guard(plait::detail::maker(h),
+                              [&] { plait::Host(h).add(plait::test::odd_device); });
+}
 }  // namespace
 
+const plait_plugin plait::test::kOddDevice{sizeof(plait_plugin), PLAIT_ABI_VERSION, 0,
+                                           "odd-device",         "1.0.0",           "Apache-2.0",
+                                           "an odd device",      open_device,       [](void*) {}};
 const plait_plugin plait::test::kOddPlugin{
     sizeof(plait_plugin), PLAIT_ABI_VERSION, 0,           "odd",       "1.0.0",
     "Apache-2.0",         "odd items",       open_plugin, [](void*) {}};

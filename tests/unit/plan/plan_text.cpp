@@ -94,6 +94,9 @@ void add_generation(const Plan& plan, std::string& text) {
   if (plan.generation.slots == 0) return;
   add("prefill", plan.generation.prefill);
   add("decode", plan.generation.decode);
+  for (const plan::IndexRange& r : plan.generation.ids)
+    text += strf("ids: %lld to %lld, read by %s\n", static_cast<long long>(r.least),
+                 static_cast<long long>(r.end), r.reader.c_str());
 }
 
 void add_ranges(const Plan& plan, std::string& text) {

@@ -37,6 +37,8 @@ std::unique_ptr<const plait::plan::Plan> plan_of(const std::vector<std::string>&
   static const auto kPlugins = [] {
     auto all = plait::test::load_plugins({"device-reference", "layer-dense", "data-synthetic"});
     all->load_static(plait::test::kOddPlugin);
+    plait::test::odd_device = all->device("reference");
+    all->load_static(plait::test::kOddDevice);
     return all;
   }();
   return plait::test::plan_of(kExperiment, keys, plait::test::context_of(kPlugins));
@@ -82,6 +84,20 @@ std::string refused(const std::string& wrong, const std::string& type) {
 
 }  // namespace
 
+TEST_CASE("plugin faults: a device of no threads, and of too many") {
+  const auto error = [](uint32_t threads, uint32_t code = PLAIT_ERR_PLUGIN) {
+    plait::test::odd_threads = threads;
+    return error_of("", {"run.device=odd"}, code);
+  };
+  const std::string of = "[plugin odd-device] device 'odd' says it has ",
+                    end = " threads, expected 1 to 65536; tell its author";
+  CHECK(error(0) == of + "0" + end);
+  CHECK(error(65537) == of + "65537" + end);
+  // Those it may have; it has no kernels.
+  for (const uint32_t threads : {1, 65536})
+    CHECK(error(threads, PLAIT_ERR_UNIMPLEMENTED).find("has no kernel") != std::string::npos);
+}
+
 TEST_CASE("plugin faults: outputs of a loss and of a metric") {
   const std::string of_loss = "[plugin odd] build() of loss 'odd' ",
                     of_metric = "[plugin odd] build() of metric 'odd' set output 0 to ";
@@ -97,10 +113,19 @@ TEST_CASE("plugin faults: outputs of a loss and of a metric") {
          {"metric of one", of_metric + "f32 (), expected the state, floats (4); tell its author"}});
 }
 
+TEST_CASE("plugin faults: a metric of one number may give a scalar, but no matrix") {
+  check({"model.metrics=[{type = \"odd.number\"}]"},
+        {{"number in a matrix",
+          "[plugin odd] build() of metric 'odd.number' set output 0 to f32 (1, 1), expected the "
+          "state, floats (1); tell its author"}});
+}
+
 TEST_CASE("plugin faults: updates of an optimizer") {
   const std::string build = "[plugin odd] build() of optimizer 'odd' set ";
   const uint32_t code = PLAIT_ERR_PLUGIN;
   check({}, {{"scalar", "to f32 (), expected f32 (", code},
+             {"no parameter",
+              "[plugin odd] build() of optimizer 'odd' left output 0 unset; tell its author", code},
              {"scalar state", "to f32 (), expected f32 (", code},
              {"state unknown", "set_state('m') before state('m')", PLAIT_ERR_INVALID}});
   CHECK(error_of("scalar", {}, code).find(build) == 0);
@@ -139,6 +164,13 @@ TEST_CASE("plugin faults: a PEFT method's parameters and their updates") {
   CHECK(error_of("", {adapter("odd.many")}, code)
             .find("[plugin odd] start() of PEFT method 'odd.many' sets 17 initial values, expected "
                   "at most 16, for 'model.a.weight'; tell its author") == 0);
+}
+
+TEST_CASE("plugin faults: a PEFT method that knows no updates is asked for none") {
+  for (const char* wrong : {"scores as a matrix", "other numbers", "update of one"}) {
+    CAPTURE(wrong);
+    CHECK(error_of(wrong, {adapter("odd.old")}, 0) == "");
+  }
 }
 
 TEST_CASE("plugin faults: a PEFT method that cannot be merged says so, one that is wrong fails") {

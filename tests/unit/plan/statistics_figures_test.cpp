@@ -111,6 +111,13 @@ TEST_CASE("quantiles are exact within a bin of the histogram") {
   CHECK(c["max_sparsity"] == doctest::Approx(below / static_cast<double>(x.size())).epsilon(0.1));
 }
 
+TEST_CASE("quantiles of one element below zero and one above") {
+  const Counted c = count({-3, 0, 5});
+  CHECK(c["q01"] == -3);
+  CHECK(c["median"] == 0);
+  CHECK(c["q99"] == 5);
+}
+
 TEST_CASE("what is not finite has its share, and no part in other figures") {
   const double inf = std::numeric_limits<double>::infinity();
   const Counted c = count({1, 3, inf, inf, -inf, NAN, 0x1p-12, 0});

@@ -64,7 +64,8 @@ void check(const Texts& keys, const Texts& expected) {
   const Texts found = warnings_of(keys);
   CAPTURE(found);
   REQUIRE(found.size() == expected.size());
-  for (size_t i = 0; i < found.size(); ++i) CHECK(found[i].find(expected[i]) != std::string::npos);
+  for (size_t i = 0; i < found.size(); ++i)
+    CHECK_MESSAGE(found[i].find(expected[i]) != std::string::npos, found[i]);
 }
 
 }  // namespace
@@ -101,6 +102,40 @@ TEST_CASE("settings of 8-bit products are told where there are none") {
   check({"precision.fp8.forward=\"off\"", "precision.fp8.except=[\"*.head.*\"]"},
         {": precision.fp8.forward" + why, ": precision.fp8.except" + why});
   check({"precision.fp8.scaling=tensor", "precision.fp8.except=[]"}, {});  // the defaults
+}
+
+TEST_CASE("8-bit products of which none is left are told") {
+  const Texts all = {"precision.compute=bf16", "precision.products=fp8",
+                     "precision.fp8.forward=\"off\"", "precision.fp8.grad_input=\"off\""};
+  check(all, {});
+  Texts none = all;
+  none.emplace_back("precision.fp8.grad_weight=\"off\"");
+  check(none, {": precision.products has no effect: all three products of [precision.fp8] are "
+               "\"off\""});
+}
+
+TEST_CASE("a pipeline with few micro-batches is told, with what to set") {
+  check({"topology.pipeline=2", "batch.accumulation=2"}, {});
+  check({"topology.pipeline=2"},
+        {"[plan] 1 micro-batch in a pipeline of 2 ranks: the ranks idle 50 % of the time; set "
+         "batch.accumulation to 4 or more"});
+  check({"topology.pipeline=2", "batch.micro=12"}, {"; set batch.micro to 3 or less"});
+  check({"topology.pipeline=3", "batch.global=10", "batch.accumulation=2"},
+        {"[plan] 2 micro-batches in a pipeline of 3 ranks: the ranks idle 47 % of the time; set "
+         "batch.accumulation to 10 or more"});
+}
+
+TEST_CASE("fields and states that nothing has are told") {
+  check({"data.train={type = \"synthetic\", fields = [\"x: input f32 [18]\", \"label: target i32 "
+         "[]\", \"extra: input f32 []\", \"other: target f32 []\"]}",
+         "model.layers[0].from=[\"x\"]", "loss.from=[\"output\", \"label\"]"},
+        {": nothing reads the field 'extra' of [data.train], so it has no effect; name it in "
+         "`from`, or in the option of a layer that takes such a field (documents, positions), or "
+         "leave it out"});
+  const Texts states = {"precision.compute=bf16", "precision.states=bf16"};
+  check(states, {});
+  check({states[0], states[1], "model.train=[\"*.bias\"]"},
+        {": precision.states has no effect: no weight that is trained has two or more dimensions"});
 }
 
 TEST_CASE("what is for evaluations is told where there are none") {

@@ -75,6 +75,19 @@ TEST_CASE("one parameter larger than all others together has an owner and no pad
   CHECK(again[1].shard == 64);
 }
 
+TEST_CASE("the largest are placed first, and padding of a sixteenth of a bucket is borne") {
+  std::vector<int64_t> loads(2, 0);
+  const auto rising = pack_whole(items_of({64, 64, 128}), {2, 1 << 20}, loads);
+  REQUIRE(rising.size() == 1);
+  CHECK(rising[0].shard == 128);
+  const auto owner = [](int64_t elements) {
+    std::vector<int64_t> none(2, 0);
+    return pack_whole(items_of({elements}), {2, 1024}, none).at(0).owner;
+  };
+  CHECK(owner(64) == -1);
+  CHECK(owner(65) == 0);
+}
+
 TEST_CASE("the replica with the least gets the next one") {
   std::vector<int64_t> loads{500, 100, 0};
   const auto items = items_of({64, 64, 64});

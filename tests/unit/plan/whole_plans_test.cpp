@@ -1,7 +1,7 @@
 // Whole plans of small experiments: what is told while they are made, their figures, and their
 // programs. The first line of plans/NAME.toml is "# rank R: PROGRAM, PROGRAM"; plans/NAME.txt is
-// what is expected. PLAIT_UPDATE_PLANS=1 unit_plan writes these anew: read what has changed, line by
-// line.
+// what is expected. PLAIT_UPDATE_PLANS=1 unit_plan writes these anew: read what has changed, line
+// by line.
 #include <doctest/doctest.h>
 
 #include <algorithm>
