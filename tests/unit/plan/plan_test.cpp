@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,41 @@ TEST_CASE("plan: a field is read as it is written") {
               "\", expected a field as \"x: input f32 [28,28]\": name, input, target or weight, "
               "type, and shape of a sample");
   }
+}
+
+TEST_CASE("plan: the report of every rank is JSON, with a row for each stage") {
+  const PlanContext context = test::context_of(planned({})->registry);
+  config::Problems problems;
+  const auto job = plan_every_rank(test::experiment_of(kExperiment, {"topology.data=2"}, context),
+                                   context, problems);
+  problems.raise_if_any();
+  const auto report = nlohmann::json::parse(describe(*job));
+  CHECK(report.at("topology").at("ranks") == 2);
+  CHECK(report.at("planned_ranks") == 1);
+  REQUIRE(report.at("stages").size() == 1);
+  CHECK(report.at("stages")[0].at("ranks") == 2);
+  CHECK(report.at("stages")[0].at("idle_share") == 0);
+  CHECK(report.at("stages")[0].at("memory").at("arena") == job->memory_of({0, 0, 0}).arena);
+}
+
+TEST_CASE("plan: what makes a prediction of a profile doubtful is told") {
+  const auto doubts = [](const std::string& launches, int threads,
+                         const std::vector<std::string>& keys) {
+    const MeasuredTimes times(strf(
+        R"({"entry_point": "train_step", "device": "reference", "launches": "%s", "threads": %d,
+            "runs": 1, "ranks": 1, "seconds": 1, "layers": [], "outside_seconds": 0, "ops": [],
+            "layout": {"pipeline": 1, "data": 1, "tensor": 1, "zero": 0, "micro_batch": 4,
+                       "sequence": false}, "launches_of_a_run": 0})",
+        launches.c_str(), threads));
+    return join(times.doubts(*planned(keys)), "; ");
+  };
+  CHECK(doubts("one by one", 1, {}) == "");
+  CHECK(doubts("one by one", 3, {}) ==
+        "a rank of the profile computed on 3 threads, one of this plan has 1");
+  CHECK(doubts("captured", 3, {}) == "");
+  CHECK(doubts("one by one", 1, {"topology.data=2"}) ==
+        "the profile has 1 replicas (zero = 0), this plan 2 (zero = 0): their collectives may take "
+        "other times");
 }
 
 TEST_CASE("plan: a measured call has the name of its collective") {

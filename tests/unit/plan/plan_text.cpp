@@ -31,7 +31,14 @@ std::string block(const plan::LocalBlock& b) {
 void add_reports(const Plan& plan, std::string& text) {
   const auto all = nlohmann::ordered_json::parse(plan::describe(plan));
   for (const auto& [key, value] : all.items()) {
-    if (key == "programs") continue;
+    if (key == "programs") {
+      for (const auto& program : value)
+        for (const auto& kernel : program["kernels"])
+          if (kernel.contains("collective"))
+            text += "call in " + program["name"].get<std::string>() + ": " +
+                    kernel["collective"].dump() + "\n";
+      continue;
+    }
     const bool rows = value.is_array() && !value.empty() && value[0].is_object();
     text += key + ": " + (rows ? "" : value.dump()) + "\n";
     if (rows)

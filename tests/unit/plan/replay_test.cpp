@@ -229,6 +229,10 @@ TEST_CASE("replay: one rank's times make the stages of a pipeline") {
   CHECK(two.at("stages")[1].at("forward_seconds") == Approx(2));
   CHECK(two.at("stages")[1].at("backward_seconds") == Approx(4));
   CHECK(two.at("slowest_stage") == 1);
+  CHECK(two.at("tensor") == 1);
+  CHECK(two.at("micro_batches") == 2);
+  CHECK(two.at("stages")[0].at("busy_share") ==
+        Approx(2 * 5 / two.at("step_seconds").get<double>()));
   CHECK(two.at("stages")[1].at("layers") == json{"model.c", "model.d"});
   CHECK(two.at("doubts").size() == 1);  // messages
   // Rank 1: F0 2-4, F1 4-6, B0 6-10, B1 10-14. It sends the gradient of c's input at the earliest
@@ -238,6 +242,35 @@ TEST_CASE("replay: one rank's times make the stages of a pipeline") {
   CHECK(step <= 17);
   CHECK(two.at("passes_seconds") == Approx(step));
   CHECK(two.at("idle_share") == Approx(1 - (2 * 5 + 2 * 6) / (2 * step)));
+}
+
+TEST_CASE("replay: the slowest stage is that of the longest passes, forward ones among them") {
+  const SecondsOf first = [](const MeasuredOp& op) {
+    if (op.op != "matmul") return 0.0;
+    return op.scope == "model.a" && op.pass != "backward" ? 2.5 : 1.0;
+  };
+  const json two =
+      Setting({"topology.pipeline=2", "topology.schedule=gpipe"}).replay(profile_of({}, first));
+  CHECK(two.at("stages")[0].at("forward_seconds") == Approx(3.5));
+  CHECK(two.at("stages")[0].at("backward_seconds") == Approx(3));
+  CHECK(two.at("stages")[1].at("forward_seconds") == Approx(2));
+  CHECK(two.at("stages")[1].at("backward_seconds") == Approx(4));
+  CHECK(two.at("slowest_stage") == 0);
+}
+
+TEST_CASE("replay: an alternative has the same update") {
+  const SecondsOf seconds = [](const MeasuredOp& op) {
+    return op.op == "matmul" ? 1.0 : op.pass == "update" ? 0.125 : 0.0;
+  };
+  const std::vector<std::string> pipeline{"topology.pipeline=2", "topology.schedule=gpipe"};
+  const json two = Setting(pipeline).replay(profile_of(pipeline, seconds, 0));
+  const double around =
+      two.at("before_seconds").get<double>() + two.at("after_seconds").get<double>();
+  CHECK(two.at("after_seconds") > 0);
+  CHECK(two.at("step_seconds") == Approx(two.at("passes_seconds").get<double>() + around));
+  CHECK(two.at("alternatives").size() == 2);
+  for (const json& one : two.at("alternatives"))
+    CHECK(one.at("step_seconds") == Approx(one.at("passes_seconds").get<double>() + around));
 }
 
 TEST_CASE("replay: losses that count different weights are counted before the passes") {

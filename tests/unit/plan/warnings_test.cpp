@@ -125,6 +125,20 @@ TEST_CASE("a pipeline with few micro-batches is told, with what to set") {
          "batch.accumulation to 10 or more"});
 }
 
+TEST_CASE("a parameter on which no loss depends is told once") {
+  const std::string side =
+      "model.layers=[{type = \"linear\", name = \"a\", out = 8}, {type = \"linear\", name = "
+      "\"side\", out = 3, bias = false}, {type = \"linear\", name = \"b\", from = [\"a\"], "
+      "out = 5}]";
+  const Texts told = {
+      "[plan] no loss depends on parameter 'model.side.weight'; only weight decay "
+      "will change it"};
+  check({side}, told);
+  check({side, "topology.data=2", "batch.accumulation=2"}, told);
+  check({side, "topology.pipeline=2", "batch.accumulation=2"}, told);
+  check({side, "topology.recompute=budget", "topology.recompute_budget=0.0015"}, told);
+}
+
 TEST_CASE("fields and states that nothing has are told") {
   check({"data.train={type = \"synthetic\", fields = [\"x: input f32 [18]\", \"label: target i32 "
          "[]\", \"extra: input f32 []\", \"other: target f32 []\"]}",

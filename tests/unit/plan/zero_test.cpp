@@ -105,6 +105,21 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(program::find_fault(g));
 }
 
+TEST_CASE_FIXTURE(Fixture, "stage 2 fills the place of a gradient that is missing, whole") {
+  read(kGradients);
+  scatter_gradients(g, plan, of({0, 3, 0}));
+  program::eliminate_dead_ops(g);
+  expect(R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %5 f32 (16) = buffer
+    %3 f32 (2) in %5+56 = map() [2.0] @b backward
+    %6 f32 (14) in %5 = map() [0.0] @model.default
+    %7 f32 (8) at 5:0 = collective_start(%5, %6, %3) {kind: 3, ranks: 2, id: 0} @model.default
+    %8 f32 (8) in %7 = collective_done(%7, %5) {id: 0} in_place [0] @model.default
+  )");
+  CHECK_FALSE(program::find_fault(g));
+}
+
 TEST_CASE_FIXTURE(Fixture, "stage 3 gathers a bucket while the one before it is used") {
   plan.zero = 3;
   read(R"(
