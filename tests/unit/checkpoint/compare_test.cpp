@@ -90,15 +90,15 @@ TEST_CASE("each element that differs is counted, the greatest difference is foun
 TEST_CASE("bits count, not values") {
   Pair p;
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> a{0.0f, nan, 1}, b{-0.0f, nan, 1};
+  const std::vector<float> a{0.0f, nan, 1, 0.0f}, b{-0.0f, nan, 1, -0.0f};
   const RunState state = Sample(3).state();
-  const Checkpoint of_a = p.save("a", state, {{"w", PLAIT_F32, {3}, a.data()}});
-  const Checkpoint of_b = p.save("b", state, {{"w", PLAIT_F32, {3}, b.data()}});
+  const Checkpoint of_a = p.save("a", state, {{"w", PLAIT_F32, {4}, a.data()}});
+  const Checkpoint of_b = p.save("b", state, {{"w", PLAIT_F32, {4}, b.data()}});
   const Comparison c = p.compare(of_a, of_b);
   REQUIRE(c.changed.size() == 1);
-  CHECK(c.changed[0].different == 1);  // the zero, and not the equal NaN
+  CHECK(c.changed[0].different == 2);  // the zeros, and not the equal NaN
   CHECK(c.changed[0].max_abs == 0);
-  CHECK(c.changed[0].at == 0);
+  CHECK(c.changed[0].at == 0);  // the first of equal differences
 }
 
 TEST_CASE("other types are compared as numbers, other shapes are not") {

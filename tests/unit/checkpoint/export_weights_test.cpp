@@ -81,6 +81,7 @@ TEST_CASE("parameters of a model stand below each other, transposed where the ma
   CHECK(tensors[1].parts[0]->name == "gpt.q");
   CHECK(tensors[1].parts[1]->name == "gpt.k");
   CHECK(tensors[1].bytes() == 72);
+  CHECK(tensors[1].slices == std::vector<int64_t>{-1, -1});
   CHECK(!tensors[1].transposed);
   CHECK(tensors[2].name == "wide.weight");
   CHECK(tensors[2].shape == std::vector<int64_t>{5, 4});

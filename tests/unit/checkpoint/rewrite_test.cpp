@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -90,6 +91,32 @@ TEST_CASE("a tensor is streamed in order, however it was divided") {
     }
 }
 
+TEST_CASE("a piece of a tensor has as many rows as fit, the same for each division") {
+  const struct {
+    std::vector<int64_t> shape;
+    std::vector<size_t> pieces;  // elements
+  } cases[] = {{{700, 1000}, {262000, 262000, 176000}},
+               {{600000}, {262144, 262144, 75712}},
+               {{2, 3, 131072}, {262144, 131072, 262144, 131072}},
+               {{2, 2, 131072}, {262144, 262144}},
+               {{2, 524288}, {262144, 262144, 262144, 262144}},
+               {{3, 4, 5}, {60}},
+               {{}, {1}}};
+  std::mt19937_64 random(6);
+  for (const auto& one : cases)
+    for (const int cuts : {0, 5}) {
+      MemoryFiles files;
+      Lines lines;
+      const Checkpoint c(
+          files, save_boxes(files, lines, one.shape, random_tiling(one.shape, cuts, random)));
+      TensorStream stream(c, *c.find("t"));
+      std::vector<size_t> pieces;
+      for (auto piece = stream.next(); !piece.empty(); piece = stream.next())
+        pieces.push_back(piece.size() / sizeof(int32_t));
+      CHECK(pieces == one.pieces);
+    }
+}
+
 TEST_CASE("a stream ends with an error where a slice is damaged") {
   MemoryFiles files;
   Lines lines;
@@ -159,8 +186,19 @@ TEST_CASE("rewritten into several files, all of them hold something") {
     for (const FileRecord& f : made.manifest().files) CHECK(f.size > 100);
     if (shards > 1) CHECK(Weights(files, out).names().size() == 9);
   }
-  rewrite_checkpoint(files, from, "small", {.max_shard_bytes = 64}, {});
-  CHECK(Checkpoint(files, "small").manifest().files.size() == 5);  // 2 2 1 2 2
+  // How many tensors are in each file.
+  const auto counts = [&](const std::string& out, const RewriteSettings& settings) {
+    rewrite_checkpoint(files, from, out, settings, {});
+    std::map<std::string, int> of;
+    const Checkpoint made(files, out);
+    for (const TensorRecord& t : made.tensors()) ++of[t.slices[0].file];
+    std::vector<int> all;
+    for (const auto& [file, n] : of) all.push_back(n);
+    return all;
+  };
+  CHECK(counts("small", {.max_shard_bytes = 64}) == std::vector<int>{2, 2, 1, 2, 2});
+  CHECK(counts("two", {.shards = 2}) == std::vector<int>{5, 4});  // of 384 and 128 bytes
+  CHECK(counts("three", {.shards = 3}) == std::vector<int>{5, 1, 3});
   CHECK(error_of(
             [&] {
               rewrite_checkpoint(files, from, "x", {2, 64}, {});

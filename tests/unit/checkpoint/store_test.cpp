@@ -41,9 +41,10 @@ TEST_CASE("names of checkpoints") {
   CHECK(name->revision == 12);
   CHECK(parse_checkpoint_name("step-0000000000")->revision == 1);
   CHECK(parse_checkpoint_name("step-12345678901")->step == 12345678901);
-  for (const char* bad : {"", "step-", "step-1", "step-00000000-1", "step-0000000001.",
-                          "step-0000000001.1", "step-0000000001.0", "step-0000000001.x",
-                          "step-0000000001 ", ".tmp-1-x", "latest", "step-99999999999999999999"})
+  for (const char* bad :
+       {"", "step-", "step-1", "step-00000000-1", "step--000000001", "step-0000000001.",
+        "step-0000000001.1", "step-0000000001.0", "step-0000000001.x", "step-0000000001 ",
+        ".tmp-1-x", "latest", "step-99999999999999999999"})
     CHECK_FALSE(parse_checkpoint_name(bad));
 }
 

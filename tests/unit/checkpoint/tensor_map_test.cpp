@@ -104,17 +104,28 @@ TEST_CASE("the shape at a place") {
   CHECK(shape_at({"", 0, 0, false, false, false, {"a", "b"}}, number, fault) ==
         std::vector<int64_t>{2});
   CHECK(fault.empty());
-  for (const auto& [place, shape] : {std::pair{TensorPlace{"t", 4, 3}, matrix},
-                                     {TensorPlace{"t", 6, 0}, matrix},
-                                     {TensorPlace{"t", 2, 3, true}, matrix},
-                                     {TensorPlace{"t", 0, 0, true}, cube},
-                                     {TensorPlace{"t", 0, 1}, number},
-                                     {TensorPlace{"t", 0, 0, false, true}, row},
-                                     {TensorPlace{"t", 0, 0, true, true}, column},
-                                     {TensorPlace{"t", 0, 0, false, true}, number},
-                                     {TensorPlace{"t", INT64_MAX, INT64_MAX}, matrix}}) {
-    shape_at(place, shape, fault);
-    CHECK(!fault.empty());
+  const struct {
+    TensorPlace place;
+    std::vector<int64_t> shape;
+    const char* fault;
+  } cases[] = {
+      {{"t", 4, 3}, matrix, "it has 6 rows, the map takes rows 4 to 7"},
+      {{"t", 6, 0}, matrix, "it has 6 rows, the map takes rows 6 to 6"},
+      {{"t", 2, 3, true}, matrix, "it has 4 rows when transposed, the map takes rows 2 to 5"},
+      {{"t", 2, 3, false, false, true}, matrix, "it has 4 columns, the map takes columns 2 to 5"},
+      {{"t", 0, 0, true}, cube, "it has 3 dimensions, and only 2 can be transposed"},
+      {{"t", 0, 2, false, false, true}, cube, "it has 3 dimensions, and only 2 have columns"},
+      {{"t", 0, 2, false, false, true}, {6}, "it has 1 dimensions, and only 2 have columns"},
+      {{"t", 0, 1}, number, "it is a single number, which has no rows"},
+      {{"t", 0, 0, false, true}, row, "it is no single column"},
+      {{"t", 0, 0, true, true}, column, "it is no single row"},
+      {{"t", 0, 0, false, true}, number, "it is no single column"},
+      {{"t", INT64_MAX, INT64_MAX},
+       matrix,
+       "it has 6 rows, the map takes rows 9223372036854775807 to 18446744073709551614"}};
+  for (const auto& one : cases) {
+    shape_at(one.place, one.shape, fault);
+    CHECK(fault == one.fault);
   }
 }
 
@@ -129,5 +140,6 @@ TEST_CASE("parts cover the rows of a tensor without gap or overlap") {
   CHECK(fault_of({{"a", 0, 4}, {"b", 3, 3}}, 6) == "'a' and 'b' overlap in its rows");
   CHECK(fault_of({{"a", 0, 4}, {"b", 0, 6}}, 6) == "'a' and 'b' overlap in its rows");
   CHECK(fault_of({{"a", 0, 6, 0}, {"a", 0, 6, 2}}, 6) == "slices of 'a' share its rows");
+  CHECK(fault_of({{"a", 0, 6, 2}, {"a", 0, 6, 0}}, 6) == "slices of 'a' share its rows");
   CHECK(fault_of({{"a", 0, 6, 0}, {"b", 0, 6, 0}}, 6).empty());
 }

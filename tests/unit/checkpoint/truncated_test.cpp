@@ -8,6 +8,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
 #include "tests/unit/error_of.hpp"
 
@@ -53,6 +54,23 @@ TEST_CASE("a safetensors file that is cut short after it was opened") {
   file.read(w, 0, back.data(), 40);
   CHECK(back[9] == 1.5f);
   CHECK(contains(error_of([&] { SafetensorsFile(files, path); }, PLAIT_ERR_DATA), "truncated"));
+}
+
+TEST_CASE("a safetensors file that ends within its header") {
+  MemoryFiles files;
+  const auto refusal = [&](const std::string& text) {
+    files.replace("m", text);
+    return error_of([&] { SafetensorsFile(files, "m"); }, PLAIT_ERR_DATA);
+  };
+  CHECK(refusal("abc") ==
+        "[safetensors] m, offset 0: 3 bytes, expected at least the 8 of the header's size");
+  // One byte more than there is.
+  const std::string whole("\2\0\0\0\0\0\0\0{}", 10);
+  CHECK(refusal("\3" + whole.substr(1)) ==
+        "[safetensors] m, offset 10: the file ends here, within its header of 3 bytes: it is "
+        "truncated; get it again");
+  files.replace("m", whole);
+  CHECK(SafetensorsFile(files, "m").head() == whole);
 }
 
 TEST_CASE("a checkpoint that is cut short, or changed, after it was verified") {

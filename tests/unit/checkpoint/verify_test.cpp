@@ -142,6 +142,20 @@ TEST_CASE("an index that tells other programs something else is a fault") {
         std::string::npos);
 }
 
+TEST_CASE("a check tells of what it has read every 8 MiB, and at the end of a file") {
+  MemoryFiles files;
+  Lines lines;
+  const std::vector<uint8_t> bytes(17 << 20);
+  const std::string path =
+      CheckpointWriter(files, "ckpt", 0, lines.log)
+          .save(Sample(3).state(),
+                std::vector<SaveTensor>{{"t", PLAIT_U8, {17 << 20}, bytes.data()}});
+  std::vector<uint64_t> told;
+  verify_checkpoint(files, path, [&](uint64_t n) { told.push_back(n); });
+  const uint64_t head = files.content(path + "/model.safetensors").size() - bytes.size();
+  CHECK(told == std::vector<uint64_t>{head + (8 << 20), 8 << 20, 1 << 20});
+}
+
 TEST_CASE("a check can be stopped") {
   Saved saved;
   CHECK(error_of(
