@@ -155,15 +155,25 @@ RunDir::RunDir(FileSystem& files, std::string path, std::string id)
 
 namespace {
 
-// The folder in which a run directory is made, or the directory itself.
+// The folder in which a run directory is made, or the directory itself. It is durable with the
+// folders above that are new.
 void make_place(FileSystem& files, const std::string& path) {
+  std::string there = path;  // of it and the folders above, the first that exists
   try {
+    while (!files.exists(there) && folder_of(there) != there) there = folder_of(there);
     files.make_folders(path);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_IO && e.code() != PLAIT_ERR_NOT_FOUND) throw;
     const bool told = e.text().ends_with(kit::kAnotherPlace);
     fail(PLAIT_ERR_IO, e.text() + (told ? "" : std::string("; ") + kit::kAnotherPlace) +
                            " for the run's files, with --run-dir or run.out");
+  }
+  if (there == path) return;
+  try {
+    sync_up_to(files, folder_of(path), there);
+  } catch (const Error& e) {
+    // A folder above may be one that a user can write in and not read.
+    if (e.code() != PLAIT_ERR_IO) throw;
   }
 }
 

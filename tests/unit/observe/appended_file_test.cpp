@@ -98,6 +98,12 @@ TEST_CASE("beyond what is kept units are lost as a whole, and counted") {
     REQUIRE(lines.all.size() == 2);
     CHECK(has(lines.all[1], "is written again; 5 lines were lost"));
     file.write("behind\n");
+    {
+      const FullDisk full(0);
+      for (const char* text : {"a\n", "b\n"}) file.write(text);  // there is room again
+    }
+    file.write("last\n");
+    CHECK(has(lines.all.back(), "is written again; nothing was lost"));
   }
   const auto found = plait::split(folder.read("f"), '\n');
   REQUIRE(found.size() >= 6);

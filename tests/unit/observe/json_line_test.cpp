@@ -110,6 +110,7 @@ TEST_CASE("JsonLine writes what is measured with six decimals at most") {
   CHECK(text_of(20.5) == "\"t\":20.5");
   CHECK(text_of(100) == "\"t\":100");
   CHECK(text_of(0.001) == "\"t\":0.001");
+  CHECK(text_of(0.0010004999) == "\"t\":0.001");
   CHECK(text_of(9.9999999) == "\"t\":10");
   CHECK(text_of(3999999999.5) == "\"t\":3999999999.5");
   // Small ones keep all digits, and so does what is no time.

@@ -59,6 +59,7 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   CHECK(env.at("arguments").at(2) == "a b.toml");
   CHECK(env.at("command") == "plait run 'a b.toml'");
   CHECK(env.at("device") == "cpu");
+  CHECK(env.at("schema") == 1);
   CHECK(env.at("plugins").at(0).at("xxh3_128") == plait::hash128("plugin").hex());
   CHECK(env.at("plugins").at(1).at("xxh3_128").is_null());
   CHECK(folder.files().is_folder(run.checkpoint_folder()));
@@ -69,6 +70,7 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   run.write_status({.state = "failed", .step = 6, .message = "line \"1\"\nline 2"});
   CHECK(read("status.json").find("\n  \"state\"") != std::string::npos);  // for people, too
   const auto status = nlohmann::json::parse(read("status.json"));
+  CHECK(status.at("schema") == 1);
   CHECK(status.at("state") == "failed");
   CHECK(status.at("step") == 6);
   CHECK(status.at("loss").is_null());  // that of no step is known

@@ -1,6 +1,7 @@
 #include "engine/observe/tensorboard.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstring>
@@ -120,7 +121,10 @@ TEST_CASE("an event file begins with its version and holds scalars") {
   {
     TensorBoardWriter writer(folder.files(), folder.path(), 1700000000.5, no_log());
     path = writer.path();
-    CHECK(path.find("/events.out.tfevents.1700000000.") != std::string::npos);
+    char host[256] = "";
+    REQUIRE(gethostname(host, sizeof host - 1) == 0);
+    CHECK(path == folder / "events.out.tfevents.1700000000." + host + "." +
+                      std::to_string(getpid()) + ".0");
     writer.scalar("train/loss", 300, 1700000001.25, 0.5);
     writer.scalar("train/lr", 0, std::numeric_limits<double>::quiet_NaN(), -2.0);
   }
@@ -185,7 +189,11 @@ TEST_CASE("settings and the end of a run, as TensorBoard's HParams page reads th
   const auto data = [&](size_t i, const std::string& tag) {
     const std::string value = field(field(records[i], 5).bytes, 1).bytes;
     CHECK(field(value, 1).bytes == tag);
-    CHECK(field(field(value, 8).bytes, 5).bytes.size() == 4);
+    const std::string tensor = field(value, 8).bytes;  // one float, 0
+    CHECK(field(tensor, 1).number_value == 1);
+    CHECK(field(field(field(tensor, 2).bytes, 2).bytes, 1).number_value == 1);
+    CHECK(field(tensor, 5).bytes == std::string(4, '\0'));
+    for (const Field& f : fields_of(records[i])) CHECK(f.number != 2);  // of no step
     const std::string plugin = field(field(value, 9).bytes, 1).bytes;
     CHECK(field(plugin, 1).bytes == "hparams");
     return field(plugin, 2).bytes;

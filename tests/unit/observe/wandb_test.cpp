@@ -54,6 +54,7 @@ std::vector<std::string> records_of(const std::string& file) {
     const int kind = byte(at + 6);
     REQUIRE(at + 7 + size <= file.size());
     CHECK(at / kBlock == (at + 6 + size) / kBlock);
+    REQUIRE((kind >= 1 && kind <= 4));
     if (kind == 1 || kind == 2) all.emplace_back();
     REQUIRE(!all.empty());
     all.back() += file.substr(at + 7, size);
@@ -82,6 +83,25 @@ TEST_CASE("a file has the bytes that the client writes") {
   writer.scalar("eval/x", 300, 1700000002.5, -std::numeric_limits<double>::infinity());
   writer.end_of_run(1, 1700000003.75);
   CHECK(hex(folder.files().read_all(writer.path(), 1u << 20)) == kGolden);
+}
+
+TEST_CASE("settings are JSON: what TOML has besides is a text") {
+  const struct {
+    std::string toml, json;
+  } cases[] = {{"1.5", "1.5"},       {"-3", "-3"},       {"false", "false"},
+               {"\"x\"", "\"x\""},   {"\"\"", "\"\""},   {"\"", "\"\\\"\""},
+               {"inf", "\"inf\""},   {"nan", "\"nan\""}, {"1979-05-27", "\"1979-05-27\""},
+               {"0x10", "\"0x10\""}, {"", "\"\""}};
+  for (const auto& one : cases) {
+    const TempFolder folder;
+    const WandbWriter writer(folder.files(), folder.path(),
+                             {"x", "", "", "", "", "", {{"key", one.toml}}, false}, 1.0);
+    const std::string item =
+        std::string("\x0a\x03key\x82\x01") + static_cast<char>(one.json.size()) + one.json;
+    const std::string expected = "\x0a" + std::string(1, static_cast<char>(item.size())) + item;
+    CAPTURE(one.toml);
+    CHECK(folder.files().read_all(writer.path(), 1u << 20).find(expected) != std::string::npos);
+  }
 }
 
 TEST_CASE("records of any length lie in blocks") {
