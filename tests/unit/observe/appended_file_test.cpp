@@ -133,7 +133,7 @@ TEST_CASE("what a batch left is counted by the lines that are not complete in th
     AppendedFile file(folder.files(), folder / "f", kLines, lines.log);
     // The file ends in the second line.
     file.write("\n" + numbered(0) + numbered(1) + numbered(2));
-    file.write(numbered(3));
+    file.write("\n" + numbered(3));  // an empty one is none
   }
   CHECK(folder.read("f") == "\nline 0\nl");
   CHECK(has(lines.all.back(), "the last 3 lines of "));

@@ -141,6 +141,21 @@ TEST_CASE("JsonLine escapes characters that JSON can't hold") {
   CHECK(parsed.at(all).get<std::string>() == all);
 }
 
+TEST_CASE("JsonLine puts a comma behind an object, also an empty one") {
+  JsonLine line(64);
+  line.open();
+  line.key("a");
+  line.open();
+  line.close();
+  line.key("b");
+  line.open();
+  line.field("c", true);
+  line.close();
+  line.field("d", false);
+  line.close();
+  CHECK(line.text() == "{\"a\":{},\"b\":{\"c\":true},\"d\":false}");
+}
+
 TEST_CASE("JsonLine overflows without a trace") {
   JsonLine line(8);
   line.open();

@@ -66,6 +66,9 @@ TEST_CASE("a plain line: what is known of a state") {
   CHECK(plain_line(s) == "step 500/1000  loss 0.2311  lr 0.01  32.1k samples/s  ETA 0:10");
   s.tokens_per_s = 4.4e6;
   CHECK(plain_line(s) == "step 500/1000  loss 0.2311  lr 0.01  4.40M tokens/s  ETA 0:10");
+  s.tokens_per_s = 1;
+  CHECK(plain_line(s) == "step 500/1000  loss 0.2311  lr 0.01  1 tokens/s  ETA 0:10");
+  s.tokens_per_s = 4.4e6;
   s.mfu = 0.4123;
   s.evaluated_samples = 10;
   s.evaluation_loss = 1.5;
@@ -88,6 +91,7 @@ TEST_CASE("numbers have three digits, on both sides of each power of ten") {
     return line.substr(from, line.rfind(" samples/s") - from);
   };
   CHECK(rate(0) == "0");
+  CHECK(rate(1) == "1");
   CHECK(rate(999.4) == "999");
   CHECK(rate(999.5) == "1.00k");
   CHECK(rate(9994) == "9.99k");
@@ -119,6 +123,7 @@ TEST_CASE("times of seconds, minutes, hours and days") {
   CHECK(left(3660) == "1:01:00");
   CHECK(left(86399) == "23:59:59");
   CHECK(left(86400) == "1d 00:00");
+  CHECK(left(172799) == "1d 23:59");
   CHECK(left(1e9) == "11574d 01:46");
   CHECK(left(1.1e9) == "?");
   CHECK(left(-1) == "?");

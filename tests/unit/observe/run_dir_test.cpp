@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
@@ -42,6 +43,7 @@ TEST_CASE("safe names are one plain folder") {
 
 TEST_CASE("a run directory holds the experiment, the overrides and the environment") {
   const TempFolder folder;
+  const double begun = plait::unix_seconds();
   auto e = environment();
   folder.files().replace(folder / "p.so", "plugin");
   e.plugins = {{"p", "1.0", folder / "p.so"}, {"gone", "1.0", folder / "gone.so"}};
@@ -60,6 +62,8 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   CHECK(env.at("command") == "plait run 'a b.toml'");
   CHECK(env.at("device") == "cpu");
   CHECK(env.at("schema") == 1);
+  CHECK(env.at("time") >= begun);
+  CHECK(env.at("time") <= plait::unix_seconds());
   CHECK(env.at("plugins").at(0).at("xxh3_128") == plait::hash128("plugin").hex());
   CHECK(env.at("plugins").at(1).at("xxh3_128").is_null());
   CHECK(folder.files().is_folder(run.checkpoint_folder()));

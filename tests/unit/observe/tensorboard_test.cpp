@@ -161,6 +161,23 @@ TEST_CASE("long tags and texts are encoded with lengths of several bytes") {
   CHECK(field(metadata, 4).number_value == 2);
 }
 
+TEST_CASE("a fence is longer than the back quotes inside, wherever they are") {
+  const std::pair<const char*, const char*> cases[] = {{"", "```py\n```"},
+                                                       {"a", "```py\na\n```"},
+                                                       {"``a\n", "```py\n``a\n```"},
+                                                       {"```a", "````py\n```a\n````"},
+                                                       {"a ```` `", "`````py\na ```` `\n`````"}};
+  for (const auto& [code, markdown] : cases) {
+    const TempFolder folder;
+    TensorBoardWriter writer(folder.files(), folder.path(), 1.0, no_log());
+    writer.fenced("a", 0, 1.0, "py", code);
+    writer.flush();
+    const auto records = records_of(folder.files().read_all(writer.path(), 1u << 20));
+    REQUIRE(records.size() == 2);
+    CHECK(field(field(field(field(records[1], 5).bytes, 1).bytes, 8).bytes, 8).bytes == markdown);
+  }
+}
+
 TEST_CASE("records go out after a hundred, and each writer has a file of its own") {
   const TempFolder folder;
   TensorBoardWriter a(folder.files(), folder.path(), 5.0, no_log()),
@@ -182,9 +199,10 @@ TEST_CASE("settings and the end of a run, as TensorBoard's HParams page reads th
                   {"model.layers[0].dims", "[1, 2]"}},
                  6.0);
   writer.end_of_run(false, 7.0);
+  writer.end_of_run(true, 8.0);
   writer.flush();
   const auto records = records_of(folder.files().read_all(writer.path(), 1u << 20));
-  REQUIRE(records.size() == 3);
+  REQUIRE(records.size() == 4);
   // HParamsPluginData in the metadata of a value.
   const auto data = [&](size_t i, const std::string& tag) {
     const std::string value = field(field(records[i], 5).bytes, 1).bytes;
@@ -215,4 +233,5 @@ TEST_CASE("settings and the end of a run, as TensorBoard's HParams page reads th
   const std::string end = field(data(2, "_hparams_/session_end_info"), 4).bytes;
   CHECK(field(end, 1).number_value == 2);
   CHECK(std::bit_cast<double>(field(end, 2).number_value) == 7.0);
+  CHECK(field(field(data(3, "_hparams_/session_end_info"), 4).bytes, 1).number_value == 1);
 }

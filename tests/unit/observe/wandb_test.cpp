@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ std::string hex(const std::string& bytes) {
   return text;
 }
 
-// The records of a log, put together from their parts; checks that no part crosses a block.
-std::vector<std::string> records_of(const std::string& file) {
+// The records of a log, put together from their parts; checks that no part crosses a block. rests:
+// what their ends leave of a block.
+std::vector<std::string> records_of(const std::string& file, std::set<size_t>& rests) {
   constexpr size_t kBlock = 32768;
   std::vector<std::string> all;
   size_t at = 7;
@@ -59,6 +61,7 @@ std::vector<std::string> records_of(const std::string& file) {
     REQUIRE(!all.empty());
     all.back() += file.substr(at + 7, size);
     at += 7 + size;
+    if (kind == 1 || kind == 4) rests.insert(kBlock - at % kBlock);
   }
   return all;
 }
@@ -105,7 +108,7 @@ TEST_CASE("settings are JSON: what TOML has besides is a text") {
 }
 
 TEST_CASE("records of any length lie in blocks") {
-  // Each row is a byte longer than the one before, so ends of records meet every rest of a block.
+  std::set<size_t> rests;
   const TempFolder folder;
   std::string path;
   constexpr int kRows = 400;
@@ -116,11 +119,30 @@ TEST_CASE("records of any length lie in blocks") {
       writer.scalar(std::string(static_cast<size_t>(16200 + i), 'n'), i, 2.0, i);
     writer.scalar(std::string(100'000, 'n'), kRows, 2.0, 1);
   }
-  const std::vector<std::string> records = records_of(folder.files().read_all(path, 1u << 26));
+  const std::vector<std::string> records =
+      records_of(folder.files().read_all(path, 1u << 26), rests);
   REQUIRE(records.size() == 2 + 2 * (kRows + 1));
   for (size_t i = 2; i + 2 < records.size(); ++i) CHECK(records[i].size() > 16200);
   CHECK(records.back().size() > 100'000);
   CHECK(records.back().size() < 100'200);
+}
+
+TEST_CASE("a record may leave any rest of a block") {
+  std::set<size_t> rests;
+  for (size_t n = 32'500; n < 32'700; ++n) {
+    const TempFolder folder;
+    WandbWriter writer(folder.files(), folder.path(), {"x", "", "", "", "", "", {}, false}, 1.0);
+    writer.scalar(std::string(n, 'n'), 1, 2.0, 1);
+    writer.end_of_run(0, 2.0);
+    const std::string file = folder.files().read_all(writer.path(), 1u << 20);
+    const std::vector<std::string> records = records_of(file, rests);
+    REQUIRE(records.size() == 5);  // header, run, summary, history, exit
+    for (const size_t i : {2u, 3u})
+      CHECK(records[i].find(std::string(n, 'n') + "\x82\x01\x01"
+                                                  "1") != std::string::npos);
+  }
+  // Behind the summary, which ends at the end of the first block: room for a head and no head.
+  for (size_t rest = 1; rest <= 8; ++rest) CHECK(rests.contains(rest));
 }
 
 TEST_CASE("a process that continues a run keeps its id and writes a file of its own") {
