@@ -154,6 +154,11 @@ TEST_CASE("JsonLine puts a comma behind an object, also an empty one") {
   line.field("d", false);
   line.close();
   CHECK(line.text() == "{\"a\":{},\"b\":{\"c\":true},\"d\":false}");
+  line.return_to({});
+  line.open();
+  for (const std::string name : {"e\n", "f"}) line.field(std::string_view(name), true);
+  line.close();
+  CHECK(line.text() == "{\"e\\n\":true,\"f\":true}");
 }
 
 TEST_CASE("JsonLine overflows without a trace") {

@@ -131,6 +131,7 @@ TEST_CASE("an event file begins with its version and holds scalars") {
   const auto records = records_of(folder.files().read_all(path, 1u << 20));
   REQUIRE(records.size() == 3);
   CHECK(field(records[0], 3).bytes == "brain.Event:2");
+  CHECK(fields_of(records[0]).size() == 2);  // and the time; of no step
   CHECK(std::bit_cast<double>(field(records[0], 1).number_value) == 1700000000.5);
   CHECK(std::bit_cast<double>(field(records[1], 1).number_value) == 1700000001.25);
   CHECK(field(records[1], 2).number_value == 300);

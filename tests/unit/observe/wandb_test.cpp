@@ -133,10 +133,11 @@ TEST_CASE("a record may leave any rest of a block") {
     const TempFolder folder;
     WandbWriter writer(folder.files(), folder.path(), {"x", "", "", "", "", "", {}, false}, 1.0);
     writer.scalar(std::string(n, 'n'), 1, 2.0, 1);
+    writer.scalar(std::string(70'000, 'm'), 2, 2.0, 1);  // further blocks
     writer.end_of_run(0, 2.0);
     const std::string file = folder.files().read_all(writer.path(), 1u << 20);
     const std::vector<std::string> records = records_of(file, rests);
-    REQUIRE(records.size() == 5);  // header, run, summary, history, exit
+    REQUIRE(records.size() == 7);  // header, run, summary, history of each row, exit
     for (const size_t i : {2u, 3u})
       CHECK(records[i].find(std::string(n, 'n') + "\x82\x01\x01"
                                                   "1") != std::string::npos);
