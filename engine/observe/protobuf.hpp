@@ -13,13 +13,18 @@ namespace plait::observe::protobuf {
 enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 inline void put_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
+  char bytes[10];  // seven bits each
+  size_t n = 0;
+  for (; value >= 0x80; value >>= 7) bytes[n++] = static_cast<char>(value | 0x80);
+  bytes[n++] = static_cast<char>(value);
+  out.append(bytes, n);
 }
 
 template <class Word>
 void put_fixed(std::string& out, Word value) {
-  for (size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+  char bytes[sizeof value];
+  for (size_t i = 0; i < sizeof value; ++i) bytes[i] = static_cast<char>(value >> (8 * i) & 0xFF);
+  out.append(bytes, sizeof bytes);
 }
 
 inline void put_tag(std::string& out, uint32_t number, Wire wire) {
