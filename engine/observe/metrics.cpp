@@ -1,7 +1,7 @@
 #include "engine/observe/metrics.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <memory>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
@@ -94,15 +94,17 @@ void NdjsonWriter::take_names(const StepRecord& r) {
   // What a value takes beside its name, of which JSON escapes each byte in six at most; and more
   // than all other fields of a line take.
   constexpr size_t kOfValue = 32, kEscaped = 6, kOthers = 2048;
-  n_names_ = r.more.size();
-  if (names_.size() < n_names_) names_.resize(n_names_);
+  const size_t n = r.more.size();
+  n_names_ = 0;  // where memory ends, there are none
+  if (names_.size() < n) names_.resize(n);
   size_t most = begin_.size + kOthers;
-  for (size_t i = 0; i < n_names_; ++i) {
+  for (size_t i = 0; i < n; ++i) {
     names_[i] = r.more[i].name;
     most += kOfValue + kEscaped * names_[i].size();
   }
   short_names_ = most <= kLineBytes;
-  waiting_more_.reserve(n_names_ * kMostWaiting);
+  waiting_more_.reserve(n * kMostWaiting);
+  n_names_ = n;
 }
 
 void NdjsonWriter::step(const StepRecord& r) {

@@ -94,8 +94,8 @@ class NdjsonWriter {
   JsonLine line_;
   JsonLine::Mark begin_;    // behind what all lines begin with
   NumberText loss_, rate_;  // the texts that were written last
-  // Steps that are not lines yet. They become lines together: the step of a model has driven this
-  // code out of the caches, and fetching it again takes longer than running it.
+  // Steps that are not lines yet. They become lines together: behind the step of a model this
+  // code is no longer in the caches, and fetching it takes longer than running it.
   std::vector<StepRecord> waiting_;
   std::vector<double> waiting_more_;  // the values of StepRecord::more, one record after another
   std::vector<std::string> names_;    // theirs; the first n_names_ count

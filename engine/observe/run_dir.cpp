@@ -155,6 +155,15 @@ RunDir::RunDir(FileSystem& files, std::string path, std::string id)
 
 namespace {
 
+bool can_be_listed(FileSystem& files, const std::string& folder) {
+  try {
+    files.list(folder);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // The folder in which a run directory is made, or the directory itself. It is durable with the
 // folders above that are new.
 void make_place(FileSystem& files, const std::string& path) {
@@ -169,11 +178,13 @@ void make_place(FileSystem& files, const std::string& path) {
                            " for the run's files, with --run-dir or run.out");
   }
   if (there == path) return;
+  std::string folder = folder_of(path);
+  for (; folder != there; folder = folder_of(folder)) files.sync_folder(folder);
   try {
-    sync_up_to(files, folder_of(path), there);
-  } catch (const Error& e) {
-    // A folder above may be one that a user can write in and not read.
-    if (e.code() != PLAIT_ERR_IO) throw;
+    files.sync_folder(there);
+  } catch (const Error&) {
+    if (can_be_listed(files, there)) throw;
+    // Who may write in a folder and not read it cannot make it durable.
   }
 }
 

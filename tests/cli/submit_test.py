@@ -220,8 +220,10 @@ class Job(Submit):
         fails(2, ["t.toml", "--save-before", 0], "--save-before")
         for limit in ("1", "2:00", "0:00:30", "0-0:02"):
             fails(2, ["t.toml", "--time", limit], f"--time {limit} ends within the 120 s before it")
-        for limit in ("soon", "1h", "-5", "1:2:3:4", "3-", "1e3", "--1", "unlimited"):
+        for limit in ("soon", "1h", "-5", "1:2:3:4", "3-", "-3", "1e3", "--1", "100:-5", "1:+5", " 30", "5: 30", "5:", ":5", "1-2-3", "9999999999"):
             fails(2, ["t.toml", f"--time={limit}"], f"--time {limit} is no time limit; write minutes, hours:minutes:seconds or days-hours:minutes:seconds")
+        for limit in ("0", "UNLIMITED", "Infinite", "-1", "3", "2:01", "0:02:01", "0-1", "0-0:03", "1-0:0:0"):
+            self.assertIn(f"#SBATCH --time={limit}\n", self.expect(0, "submit", "t.toml", f"--time={limit}", "--print").out)
         fails(2, ["-"], "not from a pipe")
         fails(2, ["none.toml"], "no such file")
         self.assertEqual([path for path in self.folder.iterdir() if path.suffix == ".sbatch"], [self.folder / "r.sbatch"])

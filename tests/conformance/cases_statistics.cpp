@@ -1,5 +1,4 @@
 // Cases of statistics: sizes around vectors and pieces, special numbers, every size of number.
-#include <cmath>
 #include <limits>
 
 #include "kit/ops/statistics.hpp"
@@ -50,13 +49,30 @@ void add_statistics_cases(std::vector<Case>& out) {
     large.scale = 0x1p400;  // of the fourth power
     out.push_back(large);
   }
-  for (const double scale : {0.0, -1.5, 3e-4, 0x1p-10, 0x1p-101, 0x1p101, kInf, kNan}) {
+  // Of elements of one sign, so that each result may differ by its own rounding alone.
+  const struct {
+    double scale;
+    const char* text;
+  } scales[] = {{0, "0"},           {-1.5, "-1.5"},       {3e-4, "3e-4"},
+                {0x1p-10, "2^-10"}, {0x1p-101, "2^-101"}, {0x1p101, "2^101"},
+                {kInf, "inf"},      {kNan, "nan"}};
+  for (const auto& by : scales) {
     Case scaled = statistics(PLAIT_F32, 50, false, true);
-    scaled.name += ", by " + std::to_string(scale);
-    scaled.inputs[0].set = {{0, 0.0}, {1, 1.0}, {2, -0x1p-7}};
-    scaled.inputs[1].set = {{0, scale}};
-    scaled.scale *= std::isfinite(scale) ? 1 + std::pow(scale, 4) : 1;
+    scaled.name += std::string(", by ") + by.text;
+    scaled.inputs[0] = {scaled.inputs[0].shape, 0.5, 2};
+    scaled.inputs[0].set = {{0, 0.0}, {1, 1.0}, {2, 0x1p-7}};
+    scaled.inputs[1].set = {{0, by.scale}};
+    scaled.scale = 0;
     out.push_back(scaled);
+  }
+  // 0 times a power of a scale that is infinite would be nan.
+  for (const double scale : {0x1p-300, 0x1p300}) {
+    Case zeros = statistics(PLAIT_F32, 50, false, true);
+    zeros.name += scale < 1 ? ", zeros by 2^-300" : ", zeros by 2^300";
+    for (int64_t i = 0; i < 50; ++i) zeros.inputs[0].set.push_back({i, 0.0});
+    zeros.inputs[1].set = {{0, scale}};
+    zeros.scale = 0;
+    out.push_back(zeros);
   }
   Case nothing = statistics(PLAIT_F32, 20, true, false);
   nothing.name += ", none finite";

@@ -89,7 +89,10 @@ class Places(unittest.TestCase):
         for wrong in (entry.replace("= f()", "f()"), "engine/a.cpp\n- a\n", entry.rsplit("\n", 2)[0]):
             with self.assertRaises(SystemExit):
                 mutate.known_equivalents(wrong)
-        mutate.known_equivalents(mutate.EQUIVALENT.read_text())
+        for file, before, after in mutate.known_equivalents(mutate.EQUIVALENT.read_text()):
+            with self.subTest(file=file, before=before):
+                self.assertEqual(operators.one_line((TOOL.parents[1] / file).read_text()).count(before), 1, "an entry is of a line that is there once")
+                self.assertNotEqual(before, after)
 
 
 SOURCE = """#include "x.hpp"

@@ -44,6 +44,7 @@ class Module:
         random.Random(a.seed).shuffle(drawn)
         self.mutants = dict(enumerate(drawn[: a.count]))
         self.n_all = len(drawn)
+        self.of_doctest = {}
 
     def usable(self, m, equivalent):
         return switched.body_of(self.places[m.file], m) is not None and not mutate.is_equivalent(m, self.texts[m.file], equivalent)
@@ -84,11 +85,16 @@ class Module:
                     found |= {i for i, m in self.mutants.items() if m.file == name and begin <= m.start and m.end <= end}
         return found
 
+    def is_of_doctest(self, program):
+        if program not in self.of_doctest:
+            self.of_doctest[program] = b"--abort-after=" in (self.space.tree / "build/dev/tests/bin" / program).read_bytes()
+        return self.of_doctest[program]
+
     def run(self, program, limit=None, **variables):
         """(exit code, None where it ran past the limit; output)"""
         words = ["env", "NO_COLOR=1", "PLAIT_VERIFY=1", *[f"{k}={v}" for k, v in variables.items()], self.space.build / "tests/bin" / program]
-        if b"--abort-after=" in (self.space.tree / "build/dev/tests/bin" / program).read_bytes():
-            words.append("--abort-after=1")  # a program of doctest: the first failure suffices
+        if self.is_of_doctest(program):
+            words.append("--abort-after=1")  # the first failure suffices
         return self.space.execute(words, limit)
 
     def reached(self, program):

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/made_folder.hpp"
@@ -209,27 +210,45 @@ void Submit::make_command(const Json& values) {
   s.before = a_.before;
 }
 
+// A number of at most nine digits; -1 for other words.
+int64_t digits(const std::string& text) {
+  constexpr size_t kMost = 9;
+  const bool good =
+      !text.empty() && text.size() <= kMost &&
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return good ? std::stoll(text) : -1;
+}
+
 // Seconds of a time limit of Slurm: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; -1 for other words.
 int64_t seconds_of_limit(const std::string& text) {
-  long long a = 0, b = 0, c = 0, d = 0;
-  int end = 0;
-  const auto whole = [&](int found, int wanted) {
-    return found == wanted && static_cast<size_t>(end) == text.size();
-  };
-  const char* from = text.c_str();
-  if (whole(std::sscanf(from, "%lld-%lld:%lld:%lld%n", &d, &a, &b, &c, &end), 4) ||
-      whole(std::sscanf(from, "%lld-%lld:%lld%n", &d, &a, &b, &end), 3) ||
-      whole(std::sscanf(from, "%lld-%lld%n", &d, &a, &end), 2))
-    return ((d * 24 + a) * 60 + b) * 60 + c;
-  if (whole(std::sscanf(from, "%lld:%lld:%lld%n", &a, &b, &c, &end), 3))
-    return (a * 60 + b) * 60 + c;
-  if (whole(std::sscanf(from, "%lld:%lld%n", &b, &c, &end), 2)) return b * 60 + c;
-  return whole(std::sscanf(from, "%lld%n", &b, &end), 1) ? b * 60 : -1;
+  const size_t dash = text.find('-');
+  const bool has_days = dash != std::string::npos;
+  std::vector<int64_t> all;  // from days or hours down
+  std::istringstream rest(has_days ? text.substr(dash + 1) : text);
+  for (std::string part; std::getline(rest, part, ':');) all.push_back(digits(part));
+  if (text.ends_with(':') || all.empty() || all.size() > 3) return -1;
+  // Without days the last number is seconds, but for a single one.
+  if (has_days || all.size() == 1) {
+    if (!has_days) all.insert(all.begin(), 0);
+    all.resize(3);
+  } else if (all.size() == 2) {
+    all.insert(all.begin(), 0);
+  }
+  const int64_t days = has_days ? digits(text.substr(0, dash)) : 0;
+  if (days < 0 || std::any_of(all.begin(), all.end(), [](int64_t n) { return n < 0; })) return -1;
+  return ((days * 24 + all[0]) * 60 + all[1]) * 60 + all[2];
+}
+
+// Words of Slurm for no limit, in letters of any case.
+bool is_unlimited(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text == "unlimited" || text == "infinite" || text == "-1";
 }
 
 void Submit::check_time() const {
   const std::string& text = script_.time;
-  if (text.empty() || text == "UNLIMITED" || text == "INFINITE") return;
+  if (text.empty() || is_unlimited(text)) return;
   const int64_t limit = seconds_of_limit(text);
   if (limit < 0)
     throw CliError(kUsage, "[submit] --time " + text +

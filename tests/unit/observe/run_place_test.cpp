@@ -102,6 +102,19 @@ TEST_CASE("of a new run directory the names of all folders above are durable") {
     CHECK(after->content("new/above/here/run.toml") == "y = 2\n");
   }
 
+  // A folder that cannot be made durable is an error, the one above all new ones, too.
+  for (const char* synced : {"syncdir new/above", "syncdir new", "syncdir ."}) {
+    MemoryFiles bad;
+    RunDir::create_at(bad, "new/above/here", "", {}, {});
+    const auto at = std::find(bad.trace.begin(), bad.trace.end(), synced);
+    REQUIRE(at != bad.trace.end());
+    MemoryFiles again;
+    again.fail_at = at - bad.trace.begin();
+    CAPTURE(synced);
+    CHECK(error_of([&] { RunDir::create_at(again, "new/above/here", "", {}, {}); }, PLAIT_ERR_IO)
+              .starts_with(std::string("[files] ") + synced));
+  }
+
   // Another name is tried for one that is taken, and not for an error.
   int64_t call = 0;
   while (files.trace[static_cast<size_t>(call)] != "mkdir " + run.path()) ++call;

@@ -57,17 +57,25 @@ std::string found_for(const std::string& toml) {
 }
 
 TEST_CASE("whole plans are what is expected") {
-  std::vector<fs::path> files;
+  std::vector<fs::path> files, texts;
   for (const auto& file : fs::directory_iterator(kFolder))
-    if (file.path().extension() == ".toml") files.push_back(file.path());
+    (file.path().extension() == ".toml" ? files : texts).push_back(file.path());
   std::sort(files.begin(), files.end());
-  REQUIRE(files.size() > 5);
+  REQUIRE(!files.empty());
+  for (const fs::path& text : texts) {
+    CAPTURE(text.filename().string());
+    CHECK(text.extension() == ".txt");
+    CHECK(fs::exists(fs::path(text).replace_extension(".toml")));
+  }
   for (const fs::path& file : files) {
     CAPTURE(file.filename().string());
     const std::string found = found_for(content(file));
     fs::path text = file;
     text.replace_extension(".txt");
-    if (std::getenv("PLAIT_UPDATE_PLANS")) std::ofstream(text) << found;
+    if (std::getenv("PLAIT_UPDATE_PLANS")) {
+      std::ofstream(text) << found;
+      FAIL_CHECK("written: " << text.filename().string());
+    }
     const std::string diff = program::line_diff(content(text), found);
     CHECK_MESSAGE(diff.empty(), "if that is meant: PLAIT_UPDATE_PLANS=1 unit_plan\n", diff);
   }

@@ -31,7 +31,7 @@ void statistics_row(const float* x, int64_t n, double scale, double* sums, doubl
   begin_statistics(sums, kStatisticsSums, extremes);
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  // Products of f32 with these are finite and not 0, as are their fourth powers' sums.
+  // Products of f32 with these are finite and not 0, and so are sums of their fourth powers.
   constexpr double kLeastScale = 0x1p-100, kMostScale = 0x1p100;
   if (scale >= kLeastScale && scale <= kMostScale) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -49,7 +49,7 @@ void statistics_row(const float* x, int64_t n, double scale, double* sums, doubl
     V cubes[2] = {zero, zero}, fourths[2] = {zero, zero};
     F greatest = hn::Neg(infinity), smallest = infinity, smallest_abs = infinity;
     size_t zeros = 0, under4 = 0, under5 = 0;
-    const auto add = [&](int k, V v) {
+    const auto add = [&](int k, V v) HWY_ATTR {
       const V square = hn::Mul(v, v);
       abs[k] = hn::Add(abs[k], hn::Abs(v));
       sum[k] = hn::Add(sum[k], v);
@@ -73,7 +73,7 @@ void statistics_row(const float* x, int64_t n, double scale, double* sums, doubl
       add(0, hn::PromoteTo(d, hn::LowerHalf(dh, v)));
       add(1, hn::PromoteTo(d, hn::UpperHalf(dh, v)));
     }
-    const auto add_to = [&](int64_t to, const V(&v)[2], double by) {
+    const auto add_to = [&](int64_t to, const V(&v)[2], double by) HWY_ATTR {
       sums[to] += hn::GetLane(hn::SumOfLanes(d, hn::Add(v[0], v[1]))) * by;
     };
     const auto join = [&](int64_t to, float v) {
@@ -91,7 +91,7 @@ void statistics_row(const float* x, int64_t n, double scale, double* sums, doubl
     const float least = hn::GetLane(hn::MinOfLanes(df, smallest));
     join(kGreatest, most);
     join(kLeast, -least);
-    join(kGreatestAbs, std::max(most, -least));
+    join(kGreatestAbs, std::max(most, -least) + 0.0F);  // not -0
     join(kLeastAbs, -hn::GetLane(hn::MinOfLanes(df, smallest_abs)));
   }
 #endif
