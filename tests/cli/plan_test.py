@@ -379,9 +379,12 @@ length = 8
 
     def test_quiet(self):
         """Parameters and memory alone, as the whole plan has them."""
+        def lines_of(*words):
+            # What is free changes meanwhile.
+            return re.sub(r"\S+ GiB are free", "some are free", self.expect(0, "plan", "t.toml", *words).out).splitlines()
         for words in ((), TWO, ("topology.data=2",), ("-v",)):
-            whole = [line.strip() for line in self.expect(0, "plan", "t.toml", *(w for w in words if w != "-v")).out.splitlines()]
-            lines = self.expect(0, "plan", "t.toml", *words, "-q").out.splitlines()
+            whole = [line.strip() for line in lines_of(*(w for w in words if w != "-v"))]
+            lines = lines_of(*words, "-q")
             self.assertIn(len(lines), (3, 4), lines)  # the fourth: shared memory of ranks
             for line in lines:
                 self.assertIn(line.strip(), whole)

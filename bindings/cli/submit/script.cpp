@@ -92,13 +92,14 @@ std::string srun_lines(const BatchScript& s) {
          " \\\n  --run-dir \"$run\" --resume auto &\nranks=$!\n";
 }
 
-// Waits for srun. A signal ends a wait and not the ranks; bash keeps the code of those that ended.
+// Waits for srun. A signal ends a wait and not the ranks, also one that came just before: its trap
+// has run then, and the ranks still do. bash keeps the code of those that ended.
 constexpr std::string_view kWait = R"(
 while
   seen=$signals
   wait "$ranks"
   code=$?
-  [ "$seen" != "$signals" ]
+  [ "$seen" != "$signals" ] || kill -0 "$ranks" 2>/dev/null
 do :; done
 )";
 
