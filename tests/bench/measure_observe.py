@@ -14,7 +14,8 @@ from bench_common import Contestant, Failed
 FIRST = 1.0  # seconds
 OBSERVED, STATISTICS = 1.01, 1.02  # of the time of a step without
 STATISTICS_EVERY = 100  # steps
-PARTS = 8  # of a round: what else runs changes within a second
+WINDOWS = 40  # in the seconds of a round: what else runs changes within one
+PARTS = 3  # of a round
 RUNS, LISTED = 10000, 1.0  # seconds
 GIB = 2**30
 SIZES = (0.25, 2, 20)  # GiB
@@ -80,7 +81,7 @@ def observed(bench, threads, cost, of):
     common = ["run.log_every=1", "checkpoint.at_end=false", "checkpoint.minutes=0", f"run.threads={threads}"]
 
     def run(name, mode, *settings):
-        command = [bench.program("observe"), bench.experiment("neuron_mlp"), "--data", bench.data, "--seconds", bench.seconds / PARTS]
+        command = [bench.program("observe"), bench.experiment("neuron_mlp"), "--data", bench.data, "--seconds", bench.seconds / WINDOWS]
         return Contestant(name, [*command, "--mode", mode, *common, *settings])
 
     alone, seen = run("nothing", "nothing"), run("files and bar", "observed")

@@ -4,8 +4,10 @@
 //   --mode nothing   (default) plait_session_run() writes nothing either
 //   --mode observed  it writes all files, and the bar on a terminal. A window is shorter than the 5
 //   seconds between two states in status.json (about 0.1 ms of processor time each)
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "common.hpp"
 #include "pseudo_terminal.hpp"
@@ -59,11 +61,18 @@ class Compared {
     while (last_step_ < kOftenWritten) run();
   }
 
+  // Short windows in turn: the speed of a machine changes by more than observing costs from one
+  // second to the next.
   void round() {
-    run_first_ = !run_first_;
-    Cost of_run = run_first_ ? run() : Cost{};
-    const Cost of_step = step();
-    if (!run_first_) of_run = run();
+    constexpr int kPairs = 12;
+    std::vector<Cost> of_runs, of_steps;
+    for (int i = 0; i < kPairs; ++i) {
+      const bool run_first = i % 2 == 0;
+      if (run_first) of_runs.push_back(run());
+      of_steps.push_back(step());
+      if (!run_first) of_runs.push_back(run());
+    }
+    const Cost of_run = median(of_runs), of_step = median(of_steps);
     std::printf(R"({"run_us": %.6g, "run_cpu_us": %.6g, "step_us": %.6g, "step_cpu_us": %.6g})",
                 1e6 * of_run.wall, 1e6 * of_run.cpu, 1e6 * of_step.wall, 1e6 * of_step.cpu);
     std::putchar('\n');
@@ -80,6 +89,16 @@ class Compared {
       return window_->ended();
     };
     return s;
+  }
+
+  static Cost median(const std::vector<Cost>& all) {
+    const auto of = [&](double Cost::*part) {
+      std::vector<double> values;
+      for (const Cost& c : all) values.push_back(c.*part);
+      std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+      return values[values.size() / 2];
+    };
+    return {of(&Cost::wall), of(&Cost::cpu)};
   }
 
   // It is stopped by its callback, and saves behind the steps that count.
@@ -103,7 +122,6 @@ class Compared {
   const double seconds_;
   std::optional<Window> window_;
   int64_t last_step_ = 0;
-  bool run_first_ = false;
   plait::Engine engine_;
   plait::Plan plan_;
   plait::Session session_;
