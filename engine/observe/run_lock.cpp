@@ -1,6 +1,12 @@
 #include "engine/observe/run_lock.hpp"
 
+#include <signal.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
@@ -15,6 +21,17 @@ constexpr uint64_t kMost = 1024;  // maximal size of a lock file in bytes
 // The content of a lock file: "host NAME, process 123".
 constexpr char kHost[] = "host ", kProcess[] = ", process ";
 
+// How long a start waits for the holder's name. A holder has locked the file before its name is in
+// it, and who lists runs locks it for a moment to see whether one is running.
+constexpr double kNameSeconds = 1;
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+std::string own_host() {
+  char host[256] = "unknown";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
 // What a lock file says of its holder; "" where it cannot be read. A second line is for check().
 std::string holder_of(FileSystem& files, const std::string& path) {
   try {
@@ -25,23 +42,39 @@ std::string holder_of(FileSystem& files, const std::string& path) {
   }
 }
 
+// False for the name of a process of this host that has ended, and for no name.
+bool may_run(const std::string& holder) {
+  const size_t process = holder.rfind(kProcess);
+  if (!starts_with(holder, kHost) || process == std::string::npos) return false;
+  if (holder.substr(0, process) != kHost + own_host()) return true;
+  const int id = atoi(holder.c_str() + process + sizeof kProcess - 1);
+  return id > 0 && (kill(id, 0) == 0 || errno != ESRCH);
+}
+
+std::unique_ptr<FileLock> lock_run(FileSystem& files, const std::string& folder,
+                                   const std::string& path, const char* advice) {
+  const Stopwatch waited;
+  for (;; std::this_thread::sleep_for(kPause)) {
+    try {
+      return files.lock(path);
+    } catch (const Error& e) {
+      if (e.code() != PLAIT_ERR_STATE) throw;
+    }
+    const std::string holder = holder_of(files, path);
+    if (may_run(holder) || waited.seconds() > kNameSeconds)
+      fail(PLAIT_ERR_STATE, "[run] the run directory " + folder + " is in use by " +
+                                (holder.empty() ? "another process" : holder) + "; " + advice);
+  }
+}
+
 }  // namespace
 
 RunLock::RunLock(FileSystem& files, const std::string& run_folder, const char* advice)
     : files_(files), folder_(run_folder) {
   const std::string path = join_path(run_folder, kName);
-  try {
-    lock_ = files.lock(path);
-  } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_STATE) throw;
-    const std::string holder = holder_of(files, path);
-    fail(PLAIT_ERR_STATE, "[run] the run directory " + run_folder + " is in use by " +
-                              (holder.empty() ? "another process" : holder) + "; " + advice);
-  }
-  char host[256] = "unknown";
-  gethostname(host, sizeof host - 1);
+  lock_ = lock_run(files, run_folder, path, advice);
   // The second line differs between containers, where names of hosts and process ids may be equal.
-  content_ = std::string(kHost) + host + kProcess + std::to_string(getpid()) + "\n" +
+  content_ = kHost + own_host() + kProcess + std::to_string(getpid()) + "\n" +
              strf("since %.9f\n", unix_seconds());
   const auto file = files.open(path, OpenMode::kReplace);
   file->write(content_);

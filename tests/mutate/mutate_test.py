@@ -58,7 +58,7 @@ class Places(unittest.TestCase):
         examples = "std::vector<OpExample> all;\n  f(3);\nstd::vector<OpExample> of(int a) {\n  f(a, 7);\n  if (a < b) f(8);\n}\nint g() { return 5; }\n"
         self.assertEqual(after(examples).get("comparison"), None)
         self.assertEqual(after(examples)["number"], {"f(4);", "f(2);", "int g() { return 6; }", "int g() { return 4; }"})
-        for line in ("int x = 3;", "return a;", "const auto b = f();", "log_.info(a);", "using A = B;"):
+        for line in ("int x = 3;", "return a;", "const auto b = f();", "log_.info(a);", "using A = B;", "A(const A&) = delete;", "A() = default;"):
             self.assertNotIn("deletion", after(f"\n  {line}\n"), line)
 
     def test_lines_keep_their_numbers(self):

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/runs/run_record.hpp"
@@ -13,11 +15,17 @@
 namespace plait::cli {
 namespace {
 
+// The first line. A sweep has locked the file before that is in it.
 std::string holder_in(int fd) {
-  char text[512];
-  const ssize_t n = pread(fd, text, sizeof text, 0);
-  const std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
-  return holder.substr(0, holder.find('\n'));
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for (;;) {
+    char text[512];
+    const ssize_t n = pread(fd, text, sizeof text, 0);
+    const std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
+    if (!holder.empty() || std::chrono::steady_clock::now() > latest)
+      return holder.substr(0, holder.find('\n'));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 }  // namespace

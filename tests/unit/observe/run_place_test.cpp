@@ -1,12 +1,18 @@
 // Where a run directory may be made, what is durable of it, and who holds it.
 #include <doctest/doctest.h>
 #include <plait/base.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/observe/run_dir.hpp"
+#include "engine/observe/run_lock.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/error_of.hpp"
 #include "tests/unit/observe/temp_folder.hpp"
@@ -123,6 +129,61 @@ TEST_CASE("of a new run directory the names of all folders above are durable") {
   CHECK(error_of([&] { RunDir::create(failing, "out", "a/b", "", {}, {}); }, PLAIT_ERR_IO)
             .starts_with("[files] mkdir out/a/b/"));
   CHECK(failing.list("out/a/b").empty());
+}
+
+TEST_CASE("who is refused waits for the name of a holder that has just begun") {
+  // Another process has the lock; each time the file is read, it holds the next text.
+  struct Held : MemoryFiles {
+    std::vector<std::string> texts;
+    size_t reads = 0;
+    std::unique_ptr<plait::FileLock> lock(const std::string&) override {
+      throw plait::Error(PLAIT_ERR_STATE, "locked");
+    }
+    std::string read_all(const std::string&, uint64_t) override {
+      return texts[std::min(reads++, texts.size() - 1)];
+    }
+  };
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const std::string own = plait::strf("host %s, process ", host);
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  waitpid(ended, nullptr, 0);
+  const std::string before = own + std::to_string(ended) + "\nsince 1.0\n";
+  const std::string holder = own + std::to_string(getpid());
+  const auto refused = [](Held& files) {
+    return error_of([&] { const plait::observe::RunLock lock(files, "r"); }, PLAIT_ERR_STATE);
+  };
+
+  for (const Names& texts : std::vector<Names>{
+           {"", "", holder + "\n"}, {before, "", holder + "\n"}, {"host other, process 1\n"}}) {
+    Held files;
+    files.texts = texts;
+    const std::string named = texts.back().substr(0, texts.back().size() - 1);
+    CHECK(refused(files) == "[run] the run directory r is in use by " + named +
+                                "; stop that run, or start this one in a directory of its own");
+    CHECK(files.reads == texts.size());
+  }
+  // One that never writes its name.
+  Held files;
+  files.texts = Names{""};
+  CHECK(refused(files).starts_with("[run] the run directory r is in use by another process; "));
+  CHECK(files.reads > 1);
+}
+
+TEST_CASE("a lock that is held for a moment only does not refuse a run") {
+  struct Looked : MemoryFiles {
+    int refusals = 2;  // as `plait ls` locks the file to see whether a run holds it
+    std::unique_ptr<plait::FileLock> lock(const std::string&) override {
+      if (refusals-- > 0) throw plait::Error(PLAIT_ERR_STATE, "locked");
+      return std::make_unique<plait::FileLock>();
+    }
+  };
+  Looked files;
+  files.make_folder("r");
+  const plait::observe::RunLock lock(files, "r");
+  CHECK(files.refusals == -1);
+  CHECK(files.content("r/lock").starts_with("host "));
 }
 
 TEST_CASE("what is made among the checkpoints of a run holds its lock") {
