@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import unittest
 
@@ -30,6 +31,14 @@ class Checkpoints(RankCase):
         data = bytearray((self.folder / path).read_bytes())
         data[at] ^= 1
         (self.folder / path).write_bytes(data)
+
+    def parameters(self, checkpoint):
+        """Name -> elements, of a checkpoint in f32 with one file of parameters."""
+        data = (self.folder / checkpoint / "model.safetensors").read_bytes()
+        n, = struct.unpack_from("<Q", data)
+        header = json.loads(data[8:8 + n])
+        begins = {name: t["data_offsets"] for name, t in header.items() if name != "__metadata__"}
+        return {name: struct.unpack(f"<{(end - begin) // 4}f", data[8 + n + begin:8 + n + end]) for name, (begin, end) in begins.items()}
 
     def files_of(self, folder):
         return sorted(path.name for path in (self.folder / folder).iterdir())
@@ -245,6 +254,16 @@ class Compared(Checkpoints):
         self.assertEqual({c["key"] for c in earlier["state"]} & {"step", "samples", "updates"}, {"step", "samples", "updates"})
         self.assertEqual(earlier["settings"], [])
         self.assertEqual(len(earlier["changed"]), 12)
+        # Where an element differs the most: it differs by that.
+        before, after = (self.parameters(f"one/ckpt/step-{step:010}") for step in (5, 10))
+        for t in (t for t in earlier["changed"] if t["kind"] == "parameter"):
+            at = 0
+            for index, extent in zip(t["at"], t["shape"][0], strict=True):
+                at = at * extent + index
+            difference = [abs(a - b) for a, b in zip(before[t["name"]], after[t["name"]], strict=True)]
+            self.assertEqual(len(difference), t["elements"])
+            self.assertEqual(difference[at], max(difference), t)
+            self.assertAlmostEqual(difference[at], t["max_abs"], delta=1e-6 * t["max_abs"])
         text = self.expect(1, "checkpoint", "diff", "one", "grid").out
         for part in ("A  one/ckpt/step-0000000010", "topology.data    1", "setting", "greatest", "585 elements were compared"):
             self.assertIn(part, text)
