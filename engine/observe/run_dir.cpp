@@ -13,6 +13,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/posix_read.hpp"
+#include "engine/base/process.hpp"
 #include "engine/base/text.hpp"
 #include "kit/obstacle.hpp"
 
@@ -48,9 +49,7 @@ std::string environment_text(FileSystem& files, const RunEnvironment& e) {
   json.object().field("schema", 1).field("engine_version", e.engine_version).field("abi", e.abi);
   json.field("source_revision", e.source_revision).field("device", e.device);
   json.texts("arguments", e.arguments).field("command", e.command);
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  json.field("host", std::string(host)).field("process", static_cast<int64_t>(getpid()));
+  json.field("host", host_name()).field("process", static_cast<int64_t>(getpid()));
   json.field("time", unix_seconds());
   utsname system = {};
   if (uname(&system) == 0)

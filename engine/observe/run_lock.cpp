@@ -1,15 +1,14 @@
 #include "engine/observe/run_lock.hpp"
 
-#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/process.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::observe {
@@ -21,16 +20,11 @@ constexpr uint64_t kMost = 1024;  // maximal size of a lock file in bytes
 // The content of a lock file: "host NAME, process 123".
 constexpr char kHost[] = "host ", kProcess[] = ", process ";
 
-// How long a start waits for the holder's name. A holder has locked the file before its name is in
-// it, and who lists runs locks it for a moment to see whether one is running.
-constexpr double kNameSeconds = 1;
+// How often a start tries to lock the file before it reads who has it, and at most. A run locks the
+// file before it writes its name, so an older name may be in it; and `plait ls` locks the file for
+// a moment to see whether a run has it.
+constexpr int kTries = 10, kMostTries = 200;
 constexpr auto kPause = std::chrono::milliseconds(5);
-
-std::string own_host() {
-  char host[256] = "unknown";
-  gethostname(host, sizeof host - 1);
-  return host;
-}
 
 // What a lock file says of its holder; "" where it cannot be read. A second line is for check().
 std::string holder_of(FileSystem& files, const std::string& path) {
@@ -42,26 +36,29 @@ std::string holder_of(FileSystem& files, const std::string& path) {
   }
 }
 
-// False for the name of a process of this host that has ended, and for no name.
+// Whether the named process may be running: not if it is one of this host that has ended, and not
+// if there is no name.
 bool may_run(const std::string& holder) {
   const size_t process = holder.rfind(kProcess);
   if (!starts_with(holder, kHost) || process == std::string::npos) return false;
-  if (holder.substr(0, process) != kHost + own_host()) return true;
-  const int id = atoi(holder.c_str() + process + sizeof kProcess - 1);
-  return id > 0 && (kill(id, 0) == 0 || errno != ESRCH);
+  if (holder.substr(0, process) != kHost + host_name()) return true;
+  pid_t id = 0;
+  const char* const end = holder.data() + holder.size();
+  const auto [at, error] = std::from_chars(holder.data() + process + sizeof kProcess - 1, end, id);
+  return error == std::errc() && at == end && id > 0 && !process_ended(id);
 }
 
 std::unique_ptr<FileLock> lock_run(FileSystem& files, const std::string& folder,
                                    const std::string& path, const char* advice) {
-  const Stopwatch waited;
-  for (;; std::this_thread::sleep_for(kPause)) {
+  for (int tries = 1;; ++tries, std::this_thread::sleep_for(kPause)) {
     try {
       return files.lock(path);
     } catch (const Error& e) {
       if (e.code() != PLAIT_ERR_STATE) throw;
     }
+    if (tries < kTries) continue;
     const std::string holder = holder_of(files, path);
-    if (may_run(holder) || waited.seconds() > kNameSeconds)
+    if (may_run(holder) || tries == kMostTries)
       fail(PLAIT_ERR_STATE, "[run] the run directory " + folder + " is in use by " +
                                 (holder.empty() ? "another process" : holder) + "; " + advice);
   }
@@ -74,7 +71,7 @@ RunLock::RunLock(FileSystem& files, const std::string& run_folder, const char* a
   const std::string path = join_path(run_folder, kName);
   lock_ = lock_run(files, run_folder, path, advice);
   // The second line differs between containers, where names of hosts and process ids may be equal.
-  content_ = kHost + own_host() + kProcess + std::to_string(getpid()) + "\n" +
+  content_ = kHost + host_name() + kProcess + std::to_string(getpid()) + "\n" +
              strf("since %.9f\n", unix_seconds());
   const auto file = files.open(path, OpenMode::kReplace);
   file->write(content_);

@@ -10,7 +10,8 @@
 namespace plait::observe {
 
 // Holds a run directory for this process during its lifetime. advice: what to do where another one
-// has it. Errors: PLAIT_ERR_STATE naming the host and process that hold it.
+// has it. Waits up to a second for the lock, or for the name of who has it. Errors: PLAIT_ERR_STATE
+// naming that host and process, where the file has them.
 class RunLock {
  public:
   static constexpr char kName[] = "lock";

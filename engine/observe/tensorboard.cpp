@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/process.hpp"
 #include "engine/base/text.hpp"
 #include "engine/observe/protobuf.hpp"
 
@@ -30,10 +31,8 @@ void begin_event(std::string& out, double unix_seconds, int64_t step) {
   if (step != 0) put_varint_field(out, 2, static_cast<uint64_t>(step));
 }
 
-std::string host_name() {
-  char host[256] = "";
-  if (gethostname(host, sizeof host - 1) != 0 || !*host) return "localhost";
-  std::string name(host);
+std::string host_in_path() {
+  std::string name = host_name();
   std::replace(name.begin(), name.end(), '/', '_');
   return name;
 }
@@ -41,7 +40,7 @@ std::string host_name() {
 std::string fresh_path(FileSystem& files, const std::string& folder, double unix_seconds) {
   const std::string base = join_path(
       folder, strf("events.out.tfevents.%010lld.%s.%lld.", static_cast<long long>(unix_seconds),
-                   host_name().c_str(), static_cast<long long>(getpid())));
+                   host_in_path().c_str(), static_cast<long long>(getpid())));
   for (int n = 0;; ++n)
     if (!files.exists(base + std::to_string(n))) return base + std::to_string(n);
 }

@@ -31,8 +31,7 @@ std::map<ValueId, double> first_inputs(const ParameterGroup& group, const Elemen
   std::map<ValueId, double> inputs;
   for (ValueId v = 1; v < rule.graph.n_values(); ++v) {
     const program::Value& value = rule.graph.value(v);
-    const bool is_given = v == rule.parameter || v == rule.gradient || v == rule.step;
-    if (value.producer >= 0 || is_given) continue;
+    if (v == rule.parameter || v == rule.gradient || v == rule.step) continue;
     if (value.name == "learning_rate")
       inputs[v] = group.learning_rate != 0 ? group.learning_rate : 1;
     if (value.name == "schedule_factor") factor = v;

@@ -1,13 +1,12 @@
 #include "engine/session/run_files.hpp"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/process.hpp"
 #include "engine/base/text.hpp"
 #include "engine/session/result_config.hpp"
 #include "engine/session/revision.hpp"
@@ -78,13 +77,11 @@ std::unique_ptr<observe::WandbWriter> wandb_of(const plan::Plan& plan, const obs
   if (!wandb.write) return nullptr;
   const std::string& name = plan.experiment.run.name;
   const std::string id = observe::wandb_id(files, dir.path());
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
   const observe::WandbRun run = {id.empty() ? observe::new_wandb_id() : id,
                                  wandb.project.empty() ? split(name, '/').front() : wandb.project,
                                  wandb.entity,
                                  wandb.group,
-                                 host,
+                                 host_name(),
                                  starts_with(dir.id(), "./") ? dir.id().substr(2) : dir.id(),
                                  result_config(plan),
                                  !id.empty()};

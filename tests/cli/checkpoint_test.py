@@ -32,14 +32,6 @@ class Checkpoints(RankCase):
         data[at] ^= 1
         (self.folder / path).write_bytes(data)
 
-    def parameters(self, checkpoint):
-        """Name -> elements, of a checkpoint in f32 with one file of parameters."""
-        data = (self.folder / checkpoint / "model.safetensors").read_bytes()
-        n, = struct.unpack_from("<Q", data)
-        header = json.loads(data[8:8 + n])
-        begins = {name: t["data_offsets"] for name, t in header.items() if name != "__metadata__"}
-        return {name: struct.unpack(f"<{(end - begin) // 4}f", data[8 + n + begin:8 + n + end]) for name, (begin, end) in begins.items()}
-
     def files_of(self, folder):
         return sorted(path.name for path in (self.folder / folder).iterdir())
 
@@ -236,6 +228,14 @@ class Compared(Checkpoints):
     def diff(self, code, *words):
         return self.expect(code, "checkpoint", "diff", *words, "--json").records[-1]
 
+    def parameters(self, checkpoint):
+        """Name -> elements, of a checkpoint in f32 with one file of parameters."""
+        data = (self.folder / checkpoint / "model.safetensors").read_bytes()
+        n, = struct.unpack_from("<Q", data)
+        header = json.loads(data[8:8 + n])
+        offsets = {name: t["data_offsets"] for name, t in header.items() if name != "__metadata__"}
+        return {name: struct.unpack(f"<{(end - begin) // 4}f", data[8 + n + begin:8 + n + end]) for name, (begin, end) in offsets.items()}
+
     def test_layouts_seeds_and_states(self):
         self.train("one", "checkpoint.every=5")
         self.train("grid", *GRID)
@@ -254,13 +254,15 @@ class Compared(Checkpoints):
         self.assertEqual({c["key"] for c in earlier["state"]} & {"step", "samples", "updates"}, {"step", "samples", "updates"})
         self.assertEqual(earlier["settings"], [])
         self.assertEqual(len(earlier["changed"]), 12)
-        # Where an element differs the most: it differs by that.
+        # `at` is an element that differs by `max_abs`.
         before, after = (self.parameters(f"one/ckpt/step-{step:010}") for step in (5, 10))
-        for t in (t for t in earlier["changed"] if t["kind"] == "parameter"):
+        changed = {t["name"]: t for t in earlier["changed"] if t["kind"] == "parameter"}
+        self.assertEqual(changed.keys(), before.keys())
+        for name, t in changed.items():
             at = 0
             for index, extent in zip(t["at"], t["shape"][0], strict=True):
                 at = at * extent + index
-            difference = [abs(a - b) for a, b in zip(before[t["name"]], after[t["name"]], strict=True)]
+            difference = [abs(a - b) for a, b in zip(before[name], after[name], strict=True)]
             self.assertEqual(len(difference), t["elements"])
             self.assertEqual(difference[at], max(difference), t)
             self.assertAlmostEqual(difference[at], t["max_abs"], delta=1e-6 * t["max_abs"])

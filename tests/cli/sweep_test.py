@@ -1,7 +1,9 @@
 """plait sweep: several values of some keys, a few runs at a time, resumable, one table at the end; plait run --until."""
 
+import fcntl
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -215,6 +217,28 @@ class Sweep(Case):
         for trial in trials:
             saved = any((self.folder / trial["run"]["run"]).glob("ckpt/step-*"))
             self.assertEqual(trial["code"], 4 if saved else 128 + signal.SIGTERM, trial)
+
+    def test_of_two_that_begin_together_the_refused_one_names_the_other(self):
+        """The other one has locked the file, and writes its name when this one has opened it."""
+        (self.folder / "n").mkdir()
+        with open(self.folder / "n/sweep.lock", "w") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            command = [PLAIT, "sweep", "t.toml", "run.seed=1,2", "--dir", "n"]
+            sweep = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            end = time.monotonic() + TIME
+            while not self.has_open(sweep, "sweep.lock") and sweep.poll() is None and time.monotonic() < end:
+                time.sleep(0.001)
+            other.write("host there, process 12\n")
+            other.flush()
+            out, err = sweep.communicate(timeout=TIME)
+        self.assertEqual(sweep.returncode, 3, out + err)
+        self.assertIn("the sweep in 'n' is in use by host there, process 12; ", err)
+
+    def has_open(self, process, name):
+        try:
+            return any(link.resolve().name == name for link in pathlib.Path(f"/proc/{process.pid}/fd").iterdir())
+        except OSError:  # it has ended
+            return False
 
     def test_interrupted(self):
         words = ["run.seed=1,2,3", "run.log_every=100", "--dir", "i", "--jobs", "2"]

@@ -105,7 +105,8 @@ void add_parts(std::vector<Case>& out) {
   append(all, {number("first_group", 0), number("groups", 2)});
   add_attention(out, PLAIT_F32, {1, 9, 9, 2, 1, 8, 8}, own, false, true);
   add_attention(out, PLAIT_F32, {1, 9, 9, 2, 2, 8, 8}, all, false, true);
-  // 81 weights of a head, four of a block: block 2^32 begins in row 3 of this head.
+  // A head has 81 weights, a block four: block 2^32 begins at query 3, key 7 of the first head,
+  // which a causal mask would hide.
   constexpr int64_t kFar = (int64_t{1} << 34) / 81;
   add_attention(out, PLAIT_F32, {1, 9, 9, 2, 2, 8, 8},
                 {number("first_head", kFar), number("heads", 2 * kFar), number("first_group", kFar),

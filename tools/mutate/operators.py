@@ -162,7 +162,7 @@ def deletions(file, text, clean):
         if depth != 0 or end == len(clean) or clean[end] != ";":
             continue
         if re.search(r"= (?:delete|default)$", clean[begin:end]):
-            continue  # a declaration, which only the compiler reads
+            continue  # a declaration, not a statement
         found.append(Mutation(file, "deletion", begin, end + 1, ";" + "\n" * text.count("\n", begin, end)))
     return found
 

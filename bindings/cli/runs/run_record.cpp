@@ -200,7 +200,7 @@ class NeededLines {
 
 std::string own_host() {
   char name[256] = "";
-  gethostname(name, sizeof name - 1);
+  if (gethostname(name, sizeof name - 1) != 0 || !*name) return "localhost";
   return name;
 }
 

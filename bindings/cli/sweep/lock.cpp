@@ -15,17 +15,17 @@
 namespace plait::cli {
 namespace {
 
-// The first line. A sweep has locked the file before that is in it.
+// How often a sweep tries to lock the file before it reads who has it, and at most. A sweep locks
+// the file before it writes its name, so an older name, or none, may be in it.
+constexpr int kTries = 10, kMostTries = 200;
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+// The first line.
 std::string holder_in(int fd) {
-  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (;;) {
-    char text[512];
-    const ssize_t n = pread(fd, text, sizeof text, 0);
-    const std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
-    if (!holder.empty() || std::chrono::steady_clock::now() > latest)
-      return holder.substr(0, holder.find('\n'));
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  char text[512];
+  const ssize_t n = pread(fd, text, sizeof text, 0);
+  const std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
+  return holder.substr(0, holder.find('\n'));
 }
 
 }  // namespace
@@ -38,10 +38,12 @@ SweepLock::SweepLock(const std::string& folder) {
   };
   file_ = Fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!file_) fail_with("opened", errno);
-  if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+  for (int tries = 1; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
     // A file system without locks: a second sweep could not be refused.
     if (errno != EWOULDBLOCK) fail_with("locked", errno);
+    std::this_thread::sleep_for(kPause);
     const std::string holder = holder_in(file_.get());
+    if (tries < kTries || (holder.empty() && tries < kMostTries)) continue;
     throw CliError(kEnvironment, "[cli] the sweep in '" + folder + "' is in use by " +
                                      (holder.empty() ? "another process" : plain(holder)) +
                                      "; wait until it ends, stop it, or name another folder with "

@@ -4,7 +4,6 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <memory>
 
 #include "engine/base/error.hpp"
+#include "engine/base/process.hpp"
 #include "engine/runtime/control/sockets.hpp"
 
 namespace plait::runtime::control {
@@ -117,12 +117,6 @@ std::vector<Address> resolve_rendezvous_host(const std::string& host, uint16_t p
   else
     reinterpret_cast<sockaddr_in6&>(own.storage).sin6_port = htons(port);
   return {own};
-}
-
-std::string host_name() {
-  char text[256] = "";
-  if (gethostname(text, sizeof text - 1) != 0 || !*text) return "localhost";
-  return text;
 }
 
 Address address_of_machine() {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "engine/base/process.hpp"
 #include "engine/base/text.hpp"
 #include "engine/runtime/control/auth.hpp"
 #include "engine/runtime/control/sockets.hpp"

@@ -46,7 +46,6 @@ std::vector<Address> resolve_rendezvous_host(const std::string& host, uint16_t p
 // The address at which other machines reach this one: that of its host name, or of its first
 // interface if the name resolves to loopback only. Errors: PLAIT_ERR_IO.
 Address address_of_machine();
-std::string host_name();
 
 // Listens at the first of the addresses that works. Errors: PLAIT_ERR_IO naming all of them.
 Fd listen_at(const std::vector<Address>& addresses);

@@ -1,16 +1,16 @@
 // Where a run directory may be made, what is durable of it, and who holds it.
 #include <doctest/doctest.h>
 #include <plait/base.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.hpp"
-#include "engine/base/text.hpp"
+#include "engine/base/process.hpp"
 #include "engine/observe/run_dir.hpp"
 #include "engine/observe/run_lock.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
@@ -134,56 +134,61 @@ TEST_CASE("of a new run directory the names of all folders above are durable") {
 TEST_CASE("who is refused waits for the name of a holder that has just begun") {
   // Another process has the lock; each time the file is read, it holds the next text.
   struct Held : MemoryFiles {
+    explicit Held(std::vector<std::string> all) : texts(std::move(all)) {}
     std::vector<std::string> texts;
-    size_t reads = 0;
+    size_t reads = 0, tries = 0;
     std::unique_ptr<plait::FileLock> lock(const std::string&) override {
+      ++tries;
       throw plait::Error(PLAIT_ERR_STATE, "locked");
     }
     std::string read_all(const std::string&, uint64_t) override {
       return texts[std::min(reads++, texts.size() - 1)];
     }
   };
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  const std::string own = plait::strf("host %s, process ", host);
-  const pid_t ended = fork();
-  if (ended == 0) _exit(0);
-  waitpid(ended, nullptr, 0);
-  const std::string before = own + std::to_string(ended) + "\nsince 1.0\n";
-  const std::string holder = own + std::to_string(getpid());
   const auto refused = [](Held& files) {
     return error_of([&] { const plait::observe::RunLock lock(files, "r"); }, PLAIT_ERR_STATE);
   };
 
-  for (const Names& texts : std::vector<Names>{
-           {"", "", holder + "\n"}, {before, "", holder + "\n"}, {"host other, process 1\n"}}) {
-    Held files;
-    files.texts = texts;
-    const std::string named = texts.back().substr(0, texts.back().size() - 1);
-    CHECK(refused(files) == "[run] the run directory r is in use by " + named +
+  // Of Linux all ids are smaller than the greatest one here: no process has it.
+  const std::string own = "host " + plait::host_name() + ", process ",
+                    holder = own + std::to_string(getpid()) + "\n";
+  for (const char* id :
+       {"", "0", "-1", "x", "1x", "2147483647", "4294967297", "99999999999999999999"}) {
+    CAPTURE(id);
+    Held files({own + id + "\nsince 1.0\n", "", holder});
+    CHECK(refused(files) == "[run] the run directory r is in use by " + own +
+                                std::to_string(getpid()) +
                                 "; stop that run, or start this one in a directory of its own");
-    CHECK(files.reads == texts.size());
+    CHECK(files.reads == 3);
+    CHECK(files.tries == 12);  // before the tenth nothing is read
   }
-  // One that never writes its name.
-  Held files;
-  files.texts = Names{""};
-  CHECK(refused(files).starts_with("[run] the run directory r is in use by another process; "));
-  CHECK(files.reads > 1);
+  Held other({"host other, process 2147483647\n"});
+  CHECK(refused(other).find(" in use by host other, process 2147483647; ") != std::string::npos);
+  CHECK(other.tries == 10);
+  // One that never writes its name: about a second.
+  Held none({""});
+  CHECK(refused(none).starts_with("[run] the run directory r is in use by another process; "));
+  CHECK(none.tries == 200);
 }
 
 TEST_CASE("a lock that is held for a moment only does not refuse a run") {
   struct Looked : MemoryFiles {
-    int refusals = 2;  // as `plait ls` locks the file to see whether a run holds it
+    int refusals = 9;  // as `plait ls` locks the file to see whether a run holds it
     std::unique_ptr<plait::FileLock> lock(const std::string&) override {
       if (refusals-- > 0) throw plait::Error(PLAIT_ERR_STATE, "locked");
       return std::make_unique<plait::FileLock>();
     }
   };
-  Looked files;
-  files.make_folder("r");
-  const plait::observe::RunLock lock(files, "r");
-  CHECK(files.refusals == -1);
-  CHECK(files.content("r/lock").starts_with("host "));
+  const std::string own = "host " + plait::host_name() + ", process " + std::to_string(getpid());
+  for (const std::string& before : {std::string("host other, process 1"), own}) {
+    Looked files;
+    files.make_folder("r");
+    files.open("r/lock", plait::OpenMode::kReplace)->close();
+    files.set_content("r/lock", before + "\n");
+    const plait::observe::RunLock lock(files, "r");
+    CHECK(files.refusals == -1);
+    CHECK(files.content("r/lock").starts_with(own + "\nsince "));
+  }
 }
 
 TEST_CASE("what is made among the checkpoints of a run holds its lock") {
