@@ -5,10 +5,15 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import default_signals
+
+default_signals.use()
 PROBE = os.environ["PLAIT_LAUNCH_PROBE"]
 TIME = 60  # seconds for anything; the machine may be busy
 WORKS = 'trap "exit 4" INT TERM; echo ready; touch ready$WORKER; while :; do sleep 0.05; done'  # saves and ends when asked to
@@ -199,6 +204,15 @@ class Failures(Launch):
 
 
 class Signals(Launch):
+    def test_this_test_restores_what_it_inherits_as_ignored(self):
+        """Otherwise the tests below would fail wherever this one was started by nohup or with a shell's &."""
+        asked = "import default_signals, os, subprocess; default_signals.use(); print(subprocess.call(['sh', '-c', 'kill -{} $$']))"
+        for name, number in (("HUP", signal.SIGHUP), ("QUIT", signal.SIGQUIT), ("USR1", signal.SIGUSR1)):
+            done = subprocess.run([sys.executable, "-B", "-c", asked.format(name)], capture_output=True, text=True, timeout=TIME,
+                                  env={**os.environ, "PYTHONPATH": os.path.dirname(default_signals.__file__)},
+                                  preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+            self.assertEqual(done.stdout, f"{-number}\n", done.stderr)
+
     def interrupt(self, sent, *commands, **settings):
         run = self.start(*commands, **settings)
         self.read(run, len(commands) - 1)

@@ -95,6 +95,7 @@ class Interrupted(Case):
         self.write("t.toml", TINY)
         run = subprocess.Popen([PLAIT, "run", "t.toml", "run.steps=100000000", "--run-dir", "cut", "--json"], cwd=self.folder,
                                env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (run.kill(), run.wait()))
         run.stdout.readline()
         run.stdout.readline()
         for _ in range(100):

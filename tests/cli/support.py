@@ -13,8 +13,10 @@ import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import default_signals
 from ranks import environment
 
+default_signals.use()
 PLAIT = os.environ.get("PLAIT_BIN", "plait")
 TORCHRUN = os.environ.get("PLAIT_TORCHRUN") or shutil.which("torchrun")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
