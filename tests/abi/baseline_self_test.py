@@ -15,28 +15,28 @@ import baseline
 
 # header, old text, new text, words the message must contain
 BREAKS = [
-    ("plait.h", "  int64_t step;       /* from 1 */\n  int64_t epoch;      /* from 0 */\n",
+    ("session.h", "  int64_t step;       /* from 1 */\n  int64_t epoch;      /* from 0 */\n",
      "  int64_t epoch;\n  int64_t step;\n", "`struct plait_step_result 1 int64_t step` is now `struct plait_step_result 1 int64_t epoch`"),
-    ("plait.h", "  double grad_norm; ", "  float grad_norm; ", "is now `struct plait_step_result 5 float grad_norm`"),
-    ("plait.h", "  int64_t samples;    /* number", "  int64_t more;\n  int64_t samples;    /* number", "is now `struct plait_step_result 3 int64_t more`"),
-    ("plait.h", "  uint32_t finished; ", "  uint32_t ended; ", "uint32_t finished` is now `struct plait_step_result 9 uint32_t ended`"),
+    ("session.h", "  double grad_norm; ", "  float grad_norm; ", "is now `struct plait_step_result 5 float grad_norm`"),
+    ("session.h", "  int64_t samples;    /* number", "  int64_t more;\n  int64_t samples;    /* number", "is now `struct plait_step_result 3 int64_t more`"),
+    ("session.h", "  uint32_t finished; ", "  uint32_t ended; ", "uint32_t finished` is now `struct plait_step_result 9 uint32_t ended`"),
     ("base.h", "#define PLAIT_ERR_MEMORY 8u ", "#define PLAIT_ERR_MEMORY 15u ", "`constant PLAIT_ERR_MEMORY 8u` is now `constant PLAIT_ERR_MEMORY 15u`"),
     ("base.h", "#define PLAIT_LOG_ERROR 3u", "", "`constant PLAIT_LOG_ERROR 3u` is gone"),
-    ("plait.h", "plait_session_save(plait_session *session, const char *path);", "plait_session_save(plait_session *session, const char *path, uint64_t size);",
+    ("session.h", "plait_session_save(plait_session *session, const char *path);", "plait_session_save(plait_session *session, const char *path, uint64_t size);",
      "is now `function plait_error *PLAIT_CALL plait_session_save(plait_session *, const char *, uint64_t)`"),
-    ("plait.h", "uint32_t PLAIT_CALL plait_error_code(", "uint64_t PLAIT_CALL plait_error_code(", "is now `function uint64_t PLAIT_CALL plait_error_code("),
-    ("plait.h", "PLAIT_API const char *PLAIT_CALL plait_version(void);", "", "plait_version(void)` is gone"),
+    ("engine.h", "uint32_t PLAIT_CALL plait_error_code(", "uint64_t PLAIT_CALL plait_error_code(", "is now `function uint64_t PLAIT_CALL plait_error_code("),
+    ("engine.h", "PLAIT_API const char *PLAIT_CALL plait_version(void);", "", "plait_version(void)` is gone"),
     ("plugin.h", "(uint32_t code, const char *text, uint64_t size, plait_error *cause);", "(uint32_t code, const char *text, plait_error *cause);",
      "is now `struct plait_host 3 plait_error *(PLAIT_CALL *error_new)(uint32_t, const char *, plait_error *)`"),
     ("build.h", "typedef uint32_t plait_value;", "typedef uint64_t plait_value;", "is now `type typedef uint64_t plait_value`"),
     ("tensor.h", "#define PLAIT_MAX_NDIM 8", "#define PLAIT_MAX_NDIM 9", "PLAIT_MAX_NDIM"),
     ("dataset.h", "  plait_shape shape;", "  plait_shape shape;\n  uint64_t more;", "does not begin with struct_size and so never grows"),
 ]
-GROWTH = ("plait.h", "\n} plait_step_result;", "\n  uint64_t more;\n} plait_step_result;", "`struct plait_step_result 20 uint64_t more` is not in baseline_v1.txt")
+GROWTH = ("session.h", "\n} plait_step_result;", "\n  uint64_t more;\n} plait_step_result;", "`struct plait_step_result 20 uint64_t more` is not in baseline_v1.txt")
 NO_CHANGE = [
-    ("plait.h", "plait_session_save(plait_session *session, const char *path);", "plait_session_save(plait_session  *s,\n const char *where);"),
+    ("session.h", "plait_session_save(plait_session *session, const char *path);", "plait_session_save(plait_session  *s,\n const char *where);"),
     ("base.h", "/* Log levels. */", "/* How loud. */"),
-    ("plait.h", "typedef struct plait_engine plait_engine;\n", "typedef struct plait_engine  plait_engine; // the engine\n"),
+    ("engine.h", "typedef struct plait_engine plait_engine;\n", "typedef struct plait_engine  plait_engine; // the engine\n"),
 ]
 
 

@@ -44,7 +44,7 @@ DlTensor = _struct("plait_dl_tensor", (c_void_p, "data"), (Device, "device"), (c
                    (c_uint64, "byte_offset"))
 DlManaged = _struct("plait_dl_managed", (c_uint32, "major minor"), (c_void_p, "manager_ctx deleter"), (c_uint64, "flags"), (DlTensor, "tensor"))
 
-# plait.h
+# engine.h, session.h, models.h
 EngineOptions = _struct("plait_engine_options", (c_size_t, "struct_size"), (LogSink, "log"), (c_void_p, "log_user"), (c_uint32, "log_level no_default_plugins"),
                         (POINTER(c_char_p), "plugin_paths"), (c_uint32, "n_plugin_paths keep_plugins_loaded"), (c_char_p, "data_folder"),
                         (LateCallback, "on_late"), (c_void_p, "on_late_user"))
