@@ -7,6 +7,7 @@ using namespace plait;
 using fake::contains;
 using fake::Dataset;
 using fake::open_error;
+using fake::Options;
 
 namespace {
 std::vector<int64_t> range(int64_t n) {
@@ -57,6 +58,18 @@ TEST_CASE("synthetic values are the same on every machine") {
   const double a = (double{y[0]} * x[3] - double{x[1]} * y[1]) / det,
                b = (double{x[0]} * y[1] - double{y[0]} * x[2]) / det;
   CHECK(a * x[4] + b * x[5] == doctest::Approx(y[2]).epsilon(1e-4));
+}
+
+// By tests/golden/golden_synthetic.py, which follows the definition alone.
+TEST_CASE("synthetic values are those of the definition, which no version may change") {
+  const auto made = [](const char* classes) {
+    return Options::Given{{"samples", "6"}, {"shape", "[2]"}, {"seed", "7"}, {"classes", classes}};
+  };
+  const Dataset t("synthetic", made("0")), c("synthetic", made("3"));
+  CHECK(t.read<float>(0, {0, 1}) == std::vector<float>{-0.6737059354782104f, -1.5095539093017578f,
+                                                       0.9255117177963257f, 0.18959976732730865f});
+  CHECK(t.read<float>(1, {0, 1}) == std::vector<float>{-0.7287758588790894f, 0.13913100957870483f});
+  CHECK(c.read<int32_t>(1, range(6)) == std::vector<int32_t>{0, 2, 0, 2, 2, 2});
 }
 
 TEST_CASE("synthetic refuses sizes beyond reason") {

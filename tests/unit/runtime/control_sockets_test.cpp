@@ -1,6 +1,8 @@
 // Calls on a connected socket: bytes, nothing for now, the end of the connection, a failure; and
 // addresses.
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <string>
@@ -44,6 +46,25 @@ TEST_CASE("a socket moves what it can, and nothing is no end") {
     REQUIRE_FALSE(moved.closed);
   } while (moved.done > 0);  // until the socket is full
   CHECK(moved.why.empty());
+}
+
+TEST_CASE(
+    "a connection sends at once, and is lost when the peer confirms nothing for its timeout") {
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(fd);
+  const auto option = [&](int name) {
+    unsigned value = 0;
+    socklen_t size = sizeof value;
+    REQUIRE(getsockopt(fd.get(), IPPROTO_TCP, name, &value, &size) == 0);
+    return value;
+  };
+  configure_socket(fd.get(), 2.5);
+  CHECK(option(TCP_NODELAY) == 1);
+  CHECK(option(TCP_USER_TIMEOUT) == 2500);
+  configure_socket(fd.get(), 0.1);
+  CHECK(option(TCP_USER_TIMEOUT) == 1000);
+  configure_socket(fd.get(), 1e9);
+  CHECK(option(TCP_USER_TIMEOUT) == 3'600'000);
 }
 
 TEST_CASE("the end of a connection is told to both directions, a failure with its reason") {
