@@ -55,6 +55,7 @@ class Files(RankCase):
         config = json.loads((self.folder / "out/adapter_config.json").read_text())
         self.assertEqual((config["peft_type"], config["lora_dropout"], config["fan_in_fan_out"]),
                          ("LORA", 0.1, True))
+        self.assertEqual((config["task_type"], config["inference_mode"]), ("CAUSAL_LM", True))
         self.assertEqual(config["base_model_name_or_path"], str(GOLDEN / "hf/gpt2"))
         self.expect(0, "import", "peft", "out", "again", "--option", "base=base")
         trained = self.generated("in/experiment.toml", "--checkpoint", "run")

@@ -22,7 +22,7 @@ def commands(plait, quick):
         name: [f"{name}.py", "--check"]
         for name in ("make_golden", "golden_families", "golden_greedy", "golden_hf", "golden_hf_defaults",
                      "golden_tokenizers", "golden_chat", "golden_images", "golden_float8",
-                     "golden_nf4", "golden_synthetic", "golden_peft", "golden_peft_files",
+                     "golden_nf4", "golden_datasets", "golden_peft", "golden_peft_files",
                      "golden_peft_defaults", "golden_prompts")
     }
     return again | {

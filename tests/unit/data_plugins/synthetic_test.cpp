@@ -60,7 +60,7 @@ TEST_CASE("synthetic values are the same on every machine") {
   CHECK(a * x[4] + b * x[5] == doctest::Approx(y[2]).epsilon(1e-4));
 }
 
-// By tests/golden/golden_synthetic.py, which follows the definition alone.
+// By tests/golden/golden_datasets.py, which follows the definition alone.
 TEST_CASE("synthetic values are those of the definition, which no version may change") {
   const auto made = [](const char* classes) {
     return Options::Given{{"samples", "6"}, {"shape", "[2]"}, {"seed", "7"}, {"classes", classes}};

@@ -75,7 +75,9 @@ TEST_CASE("measured steps train the same bits") {
       CHECK(table.at("launches") == (records ? "one by one, awaited" : "one by one"));
       CHECK(table.contains("peak_flops_per_s") == records);  // the reference knows none
       if (ranks == 1) CHECK(table.at("calls") == 2 * calls_of_step(keys));
-      CHECK(table.at("kernel_seconds") <= table.at("seconds"));
+      const double all = table.at("seconds"), kernels = table.at("kernel_seconds");
+      CHECK(kernels <= all);
+      CHECK(table.at("outside_seconds") == doctest::Approx(all - kernels).epsilon(1e-6));
       // The trace of all ranks is that of rank 0.
       const json events = json::parse(measured[0].profile.trace).at("traceEvents");
       std::set<int> seen;
