@@ -1,6 +1,7 @@
 #include "tests/unit/support/fake_host.hpp"
 
 #include <dlfcn.h>
+#include <plait/device.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -43,7 +44,10 @@ Host::Host() {
 
 plait_error* Host::add(const plait_host* host, const char* kind, const void* item) {
   auto* self = reinterpret_cast<Host*>(const_cast<plait_host*>(host));  // host_ is the first member
-  self->items_[{kind, static_cast<const ItemHead*>(item)->name}] = item;
+  std::string name = static_cast<const ItemHead*>(item)->name;
+  if (kind == std::string_view(PLAIT_KIND_KERNEL))  // unique for an op alone
+    name = static_cast<const plait_kernel_item*>(item)->op + (" " + name);
+  self->items_[{kind, name}] = item;
   return nullptr;
 }
 
