@@ -34,6 +34,29 @@ TEST_CASE("an index that is no JSON is named") {
             .starts_with("[weights] 'w.index.json' "));
 }
 
+TEST_CASE("an index says which tensors there are, and the files how many bytes") {
+  MemoryFiles files;
+  const std::vector<float> values(6, 1.0f);
+  const auto write = [&](const char* file, std::vector<TensorSource> tensors) {
+    write_safetensors(files, file, tensors);
+  };
+  write("1.safetensors", {{"a", PLAIT_F32, {2, 3}, values.data()}});
+  write("2.safetensors",
+        {{"b", PLAIT_BF16, {3}, values.data()}, {"x", PLAIT_U8, {5}, values.data()}});
+  files.replace("w.index.json",
+                weights_index_text({{"a", "1.safetensors"}, {"b", "2.safetensors"}}, 30));
+  const Weights weights(files, "w.index.json");
+  CHECK(weights.names() == Names{"a", "b"});
+  CHECK(weights.bytes() == 24 + 6 + 5);
+  Names open;
+  for (const SafetensorsFile* file : weights.open_files()) open.push_back(file->path());
+  CHECK(open == Names{"./1.safetensors", "./2.safetensors"});
+  CHECK(weights.find("b").shape == std::vector<int64_t>{3});
+  CHECK(weights.find("b").file->path() == "./2.safetensors");
+  CHECK(!weights.find("x").entry);
+  CHECK(!weights.is_mapped());
+}
+
 TEST_CASE("a block is read without a touch of the memory behind it") {
   MemoryFiles files;
   std::vector<float> values(12);

@@ -215,6 +215,7 @@ TEST_CASE("a folder that cannot be imported leaves nothing") {
   checkpoint::write_safetensors(
       files, from + "/model.safetensors",
       std::vector<checkpoint::TensorSource>{{"t", PLAIT_F32, shape, values.data()}});
+  format::Imported done;
   const auto read_as = [&](const char* tensor, int64_t row, int64_t n_rows, uint32_t flags,
                            const char* copy) {
     says = [=](const auto& o) {
@@ -222,7 +223,7 @@ TEST_CASE("a folder that cannot be imported leaves nothing") {
       if (copy) o.copy(o.user, "copied", copy);
       place(o, "p", tensor, row, n_rows, flags);
     };
-    return error_of([&] { format::import_model(files, made, from, out); });
+    return error_of([&] { done = format::import_model(files, made, from, out); });
   };
   CHECK(contains(read_as("u", 0, 0, 0, nullptr).text(), "has no tensor 'u' (did you mean 't'?)"));
   CHECK(contains(read_as("t", 0, 5, 0, nullptr).text(), "no parameter has its row 5 of 6"));
@@ -238,5 +239,9 @@ TEST_CASE("a folder that cannot be imported leaves nothing") {
   CHECK(files.list(scratch.path()) == std::vector<std::string>{"from"});
   CHECK(read_as("t", 0, 6, 0, nullptr).code() == PLAIT_OK);
   CHECK(files.list(out) == std::vector<std::string>{"experiment.toml", "weights.map.json"});
+  CHECK(done.files ==
+        std::vector<std::string>{out + "/experiment.toml", out + "/weights.map.json"});
+  CHECK(done.parameters == 1);
+  CHECK(done.bytes == 48);
   CHECK(read_as("t", 0, 6, 0, nullptr).code() == PLAIT_ERR_INVALID);  // it exists now
 }
