@@ -130,12 +130,14 @@ void take_place_of(Graph& g, int32_t product, Op by, int32_t add, int32_t assign
 // The sum of a chain is added to a target: its first product adds to the target, and so do all.
 bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId target) {
   ValueId first = sum;
-  while (g.value(first).alias_of && product_of(g, first, g.readers(first)[0]) >= 0)
+  int32_t at = product_of(g, sum, add);
+  while (at >= 0 && g.value(first).alias_of) {
     first = g.value(first).alias_of;
-  const int32_t at = product_of(g, first, g.readers(first)[0]);
-  if (first == sum || at < 0 || g.value(first).alias_of || g.value(target).producer >= at ||
+    at = product_of(g, first, g.readers(first)[0]);
+  }
+  if (at < 0 || g.value(target).producer >= at ||
       has_folded(g.ops()[static_cast<size_t>(at)], kFoldAccumulate) ||
-      product_of(g, sum, add) < 0 || !same(g.shape(sum), g.shape(target)))
+      !same(g.shape(sum), g.shape(target)))
     return false;
   Op begin = g.ops()[static_cast<size_t>(at)];
   begin.in.push_back(target);
