@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/config/document.hpp"
+#include "tests/unit/error_of.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
 using namespace plait;
@@ -92,6 +93,19 @@ TEST_CASE("12 equal layers prepare one kernel of each kind") {
     CHECK(layers.calls == 27);  // a product and a softmax each, and a copy behind each program
     const runtime::Executor executor(layers.plan);
     CHECK(executor.prepared_kernels() == 3);
+  }
+}
+
+TEST_CASE("an executor whose device has no memory for it closes what it has opened") {
+  for (const char* device : {"reference", "async"}) {
+    CAPTURE(device);
+    Layers layers(device);
+    layers.plan->transient_bytes = uint64_t{1} << 62;
+    CHECK(test::error_of([&] { const runtime::Executor executor(layers.plan); }, PLAIT_ERR_MEMORY)
+              .find("allocating the arena") != std::string::npos);
+    layers.plan->transient_bytes = UINT64_MAX;
+    CHECK(test::error_of([&] { const runtime::Executor executor(layers.plan); }, PLAIT_ERR_INVALID)
+              .find("bytes of the arena") != std::string::npos);
   }
 }
 

@@ -120,6 +120,22 @@ TEST_CASE("an executor that closes does not wait for a device that hangs") {
   FileSystem::posix().remove(hang);
 }
 
+TEST_CASE("an executor that has settled asks its device for nothing more") {
+  const test::Folder folder;
+  const std::string hang = folder / "hang";
+  Relu relu("async", "pinned_only = true\nhang = \"" + hang + "\"");
+  relu.plan->experiment.run.device_timeout = 10;
+  const Stopwatch watch;
+  {
+    runtime::Executor executor(relu.plan);
+    executor.launch(0);
+    executor.settle();
+    FileSystem::posix().open(hang, OpenMode::kCreate)->close();
+  }
+  CHECK(watch.seconds() < 5);
+  FileSystem::posix().remove(hang);
+}
+
 TEST_CASE("a device that hangs is given up with the name of the launch that has not ended") {
   const auto hanging = [](const std::function<void(runtime::Executor&)>& before,
                           const std::function<void(runtime::Executor&)>& behind) {
