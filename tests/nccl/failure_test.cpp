@@ -97,6 +97,23 @@ TEST_SUITE("nccl") {
     nothing_left();
   }
 
+  TEST_CASE("a call that waits in each launch of a graph is not late for all of them together") {
+    constexpr int kLaunches = 25;
+    const auto outcomes = run_group(plugin(), 2,
+                                    [](Comm& comm) {
+                                      Floats data(10, 1);
+                                      RecordedSum sum(comm, data);
+                                      if (comm.rank() == 0) return sum.launch(kLaunches);
+                                      for (int i = 0; i < kLaunches; ++i) {
+                                        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                        sum.launch();
+                                      }
+                                    },
+                                    {"data[0]", 10, 2});
+    CHECK_NOTHROW(expect_all_ok(outcomes));
+    nothing_left();
+  }
+
   // NCCL gives a communicator up only when the graphs that hold its work have been destroyed.
   TEST_CASE("a group that fails while a graph holds its calls") {
     const auto outcomes = run_group(plugin(), 2, [](Comm& comm) {
