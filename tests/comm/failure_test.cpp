@@ -104,6 +104,28 @@ TEST_SUITE("failure") {
     }
   }
 
+  TEST_CASE("nobody waits for a rank that cannot listen, whichever it is") {
+    for (const auto& plugin : plugins())
+      for (uint32_t deaf = 0; deaf < 3 && plugin->name() == "gloo"; ++deaf) {
+        CAPTURE(deaf);
+        MemoryStore store;
+        const auto outcomes = each_rank(3, [&](uint32_t rank) {
+          GroupSettings settings{"data[0]", 60, 60};
+          if (rank == deaf) settings.options = {{"interface", "\"no0\""}};
+          const Comm comm(*plugin, store.raw(), rank, 3, settings);
+        });
+        for (uint32_t rank = 0; rank < 3; ++rank)
+          if (rank == deaf)
+            CHECK(outcomes[rank].code == PLAIT_ERR_CONFIG);
+          else
+            check_peer(outcomes[rank],
+                       {"rank " + std::to_string(deaf) + " (data " + std::to_string(deaf) + ")" +
+                        " does not listen; see its log"},
+                       5);
+        CHECK(live_errors() == 0);
+      }
+  }
+
   TEST_CASE("time-outs of every kind, on groups of every size") {
     struct Late {
       uint32_t kind, ranks;

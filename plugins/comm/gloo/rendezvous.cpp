@@ -32,9 +32,10 @@ class Rendezvous {
     const Listener listener = open_listener(interface);
     if (members_.rank == 0) store_.set("gloo.secret", random_bytes(32));
     set("address", listener.address);
-    const std::string secret = store_.get("gloo.secret", missing(members_.names[0]));
     std::vector<std::string> addresses(members_.size);
     for_all([&](uint32_t r) { addresses[r] = address_of(r); });
+    // Behind the addresses: a rank 0 that does not listen has laid down none.
+    const std::string secret = store_.get("gloo.secret", missing(members_.names[0]));
 
     ConnectOutcome connect_outcome(host_, store_, "gloo.connected", members_.head());
     std::unique_ptr<PeerLinks> links;
