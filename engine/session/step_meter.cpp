@@ -5,9 +5,7 @@
 namespace plait::session {
 
 void StepMeter::restart() {
-  seconds_ = loss_ = 0;
-  samples_ = finite_ = 0;
-  ended_ = true;
+  ended_ = true;  // the next step begins with sums of 0
   pause();
 }
 

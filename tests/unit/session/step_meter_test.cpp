@@ -92,6 +92,41 @@ TEST_CASE("a skipped step takes time and has no loss, and its line ends the inte
   CHECK(add(other, 1, 0, 1, 4, 7, 0, true).mean_loss == doctest::Approx(7));
 }
 
+TEST_CASE("a line, a restart and the last step end an interval, and the next one says so") {
+  StepMeter meter(kUnits);
+  meter.follow(true);
+  const auto begins = [&](int64_t step, double loss, bool finished = false) {
+    StepResult r;
+    r.step = step;
+    r.loss = loss;
+    r.finished = finished;
+    const auto at = static_cast<uint64_t>(step) * 10 * kSecond;
+    const bool first = meter.add({at, at + kSecond, 4}, 0, r);
+    CHECK((r.mean_loss == loss) == first);
+    if (first && step != 4) CHECK(r.samples_per_s == doctest::Approx(4));
+    return first;
+  };
+  CHECK(begins(1, 1));
+  CHECK_FALSE(begins(2, 2));
+  CHECK_FALSE(begins(3, 3));  // a line
+  CHECK(begins(4, 4));        // with the 9 seconds before it
+  meter.restart();
+  CHECK(begins(5, 5));
+  meter.pause();
+  CHECK_FALSE(begins(7, 7, true));
+  meter.pause();
+  CHECK(begins(8, 8));
+}
+
+TEST_CASE("a step that took no time has no rate") {
+  StepMeter meter(kUnits);
+  const StepResult r = add(meter, 1, 5, 5, 8, 3, 16e12);
+  CHECK(r.mean_loss == doctest::Approx(3));
+  CHECK(r.samples_per_s == 0);
+  CHECK(r.tokens_per_s == 0);
+  CHECK(r.mfu == 0);
+}
+
 TEST_CASE("the share of the peak is known only with the peak") {
   StepMeter meter(kUnits);
   StepResult r = add(meter, 1, 0, 1, 4, 1);  // 8 TFLOP in a second
