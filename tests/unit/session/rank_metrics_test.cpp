@@ -1,5 +1,8 @@
 // metrics/rank-N.ndjson: where steps continue, and which steps a line tells of.
+#include "engine/session/rank_metrics.hpp"
+
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -7,6 +10,7 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "tests/unit/session/sessions.hpp"
 
 namespace {
@@ -137,4 +141,81 @@ TEST_CASE("steps of a run that failed are not in the lines of the next") {
   // The mean of two steps of that run, none longer than the run itself, on a busy machine as well;
   // with those before it were 500 ms or more.
   CHECK(line["step_ms"].get<double>() < ms + 1);
+}
+
+TEST_CASE("a line has the means of the steps since the last one; a device may not tell all") {
+  const Folder folder;
+  plan::PlanDraft plan;
+  plan.rank = 5;
+  plan.at = {1, 2, 3};
+  Log log{[](uint32_t, std::string_view text) { FAIL(std::string(text)); }};
+  const std::string own = folder / "metrics/rank-5";
+  {
+    session::RankMetrics metrics(folder.path(), "rank-5", plan, FileSystem::posix(), log);
+    metrics.write(1);  // nothing was added
+    metrics.add({8, 2, 1, 5});
+    metrics.begin();  // of no line
+    metrics.add({4, 1, 0.5, 2});
+    metrics.add({2, 0.5, 0.25, 1});
+    metrics.write(4);
+    metrics.add({1, 0.25, 0.125, 0});
+    metrics.write(8);
+    metrics.write(12);
+  }
+  const std::vector<json> lines = lines_of(own + ".ndjson");
+  REQUIRE(lines.size() == 2);
+  for (const json& line : lines) {
+    const bool first = line["step"] == 4;
+    CHECK(line["event"] == "rank");
+    CHECK(line["rank"] == 5);
+    CHECK(line["pipeline"] == 1);
+    CHECK(line["data"] == 2);
+    CHECK(line["tensor"] == 3);
+    CHECK(line["step_ms"] == (first ? 3000 : 1000));
+    CHECK(line["wait_ms"] == (first ? 750 : 250));
+    CHECK(line["data_ms"] == (first ? 375 : 125));
+    CHECK(line.contains("busy_ms") == first);
+  }
+  CHECK(lines[0]["busy_ms"] == 1500);
+  CHECK(lines[1]["step"] == 8);
+  std::string events;
+  for (const auto& file : std::filesystem::directory_iterator(own))
+    events += FileSystem::posix().read_all(file.path(), 1 << 20);
+  for (const auto& [tag, n] : {std::pair{"rank/step_ms", 2},
+                               {"rank/wait_ms", 2},
+                               {"rank/data_ms", 2},
+                               {"rank/busy_ms", 1}}) {
+    CAPTURE(std::string(tag));
+    int found = 0;
+    for (size_t at = 0; (at = events.find(tag, at)) != std::string::npos; ++at) ++found;
+    CHECK(found == n);
+  }
+}
+
+TEST_CASE("which ranks write metrics, and as what") {
+  const auto name = [](const std::string& which, topology::Coordinates at,
+                       std::vector<int64_t> listed = {}) {
+    plan::PlanDraft plan;
+    plan.experiment.run.rank_metrics = which;
+    plan.experiment.run.metrics_ranks = std::move(listed);
+    plan.at = at;
+    plan.rank = at.pipeline * 4 + at.data * 2 + at.tensor;
+    return session::rank_metrics_name(plan);
+  };
+  CHECK(name("none", {1, 0, 1}) == "");
+  CHECK(name("all", {1, 0, 1}) == "rank-5");
+  CHECK(name("none", {1, 0, 1}, {3, 5}) == "rank-5");
+  CHECK(name("none", {1, 0, 0}, {3, 5}) == "");
+  CHECK(name("data", {0, 1, 1}, {3, 5}) == "rank-3");
+  // The first of each coordinate along an axis.
+  CHECK(name("pipeline", {0, 0, 0}) == "pipeline-0");
+  CHECK(name("pipeline", {1, 0, 0}) == "pipeline-1");
+  CHECK(name("pipeline", {1, 1, 0}) == "");
+  CHECK(name("pipeline", {1, 0, 1}) == "");
+  CHECK(name("data", {0, 1, 0}) == "data-1");
+  CHECK(name("data", {1, 1, 0}) == "");
+  CHECK(name("data", {0, 0, 0}) == "data-0");
+  CHECK(name("tensor", {0, 0, 1}) == "tensor-1");
+  CHECK(name("tensor", {0, 1, 1}) == "");
+  CHECK(name("tensor", {0, 1, 0}) == "");
 }
