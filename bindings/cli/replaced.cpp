@@ -29,10 +29,13 @@ void check_replaced(const Context& context, const std::string& verb, const std::
 void check_output(const Context& context, const std::string& verb, const std::string& option,
                   const std::string& path) {
   if (path != "-") return check_replaced(context, verb, path);
-  if (context.terminal.json)
-    throw CliError(kUsage, "[" + verb + "] " + option +
-                               " - and --json would both write to standard output; name a file, "
-                               "or leave one of them out");
+  if (context.terminal.json) throw both_print(verb, option + " -", "--json");
+}
+
+CliError both_print(const std::string& verb, const std::string& one, const std::string& other) {
+  return {kUsage, "[" + verb + "] " + one + " and " + other +
+                      " would both write to standard output; name a file, or leave one of them "
+                      "out"};
 }
 
 Replaced::Replaced(const Context& context, std::string verb, const std::string& path, When when)

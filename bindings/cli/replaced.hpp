@@ -14,6 +14,8 @@ void check_replaced(const Context& context, const std::string& verb, const std::
 // The same of an option with which "-" is standard output, which has no room for JSON lines beside.
 void check_output(const Context& context, const std::string& verb, const std::string& option,
                   const std::string& path);
+// Of two options, as they are given, both of which would write to standard output.
+CliError both_print(const std::string& verb, const std::string& one, const std::string& other);
 
 // A file or an empty folder is out of the way while a command makes another one in its place.
 class Replaced {

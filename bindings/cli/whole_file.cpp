@@ -139,6 +139,14 @@ void write_whole_file(const std::string& path, const std::string& text) {
     throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
 }
 
+bool print_or_write(Terminal& terminal, const std::string& path, const std::string& text) {
+  if (path == "-")
+    terminal.raw(text);
+  else
+    write_whole_file(path, text);
+  return path == "-";
+}
+
 std::string partial_path(const std::string& path) {
   return behind_links(path).string() + ".partial";
 }

@@ -9,6 +9,8 @@
 
 namespace plait::cli {
 
+class Terminal;
+
 // Errors: CliError (kUsage) for a name that ends as that of another format of pictures; ours are
 // SVG. option: that gave the name.
 void check_svg_name(const std::string& option, const std::string& path);
@@ -17,6 +19,8 @@ void check_svg_name(const std::string& option, const std::string& path);
 // write that fails leaves the old one. A link stays, and what is behind it is replaced; a pipe or a
 // device is written to. Errors: CliError (kEnvironment) with the path and the reason.
 void write_whole_file(const std::string& path, const std::string& text);
+// The same, but "-" is standard output: true if so, for then nothing else may be written there.
+bool print_or_write(Terminal& terminal, const std::string& path, const std::string& text);
 
 // The same for a file that is too long to be held in memory: it is written beside `path`, and
 // commit() lets it take that place; without it nothing remains. A file that may be written, but not

@@ -374,6 +374,16 @@ length = 8
         self.expect(0, "plan", "t.toml", *TWO, "--picture", "other.svg", "--rank", "1", "--json")
         self.assertEqual((self.folder / "other.svg").read_text(), svg)
 
+    def test_picture_to_standard_output(self):
+        self.expect(0, "plan", "t.toml", *TWO, "--picture", "out.svg")
+        self.assertEqual(self.expect(0, "plan", "t.toml", *TWO, "--picture", "-").out, (self.folder / "out.svg").read_text())
+        for other in ("--json", "--types"):
+            self.fails(2, ["plan", "t.toml", *TWO, "--picture", "-", other],
+                       f"[plan] --picture - and {other} would both write to standard output; name a file")
+        for picture in ("-", "other.svg"):  # which --ir left out without a word
+            self.fails(2, ["plan", "t.toml", *TWO, "--picture", picture, "--ir"], "--ir", "--picture")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["out.svg", "t.toml"])
+
     def test_a_small_model_takes_one_screen(self):
         self.assertLess(len(self.on_terminal("plan", "t.toml", columns=80).splitlines()), 24)
 

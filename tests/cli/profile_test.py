@@ -94,6 +94,18 @@ class Profile(Case):
             ends = e["ts"] + e["dur"]
         self.fails(3, ["profile", "t.toml", "--steps", 1, "--yes", "--trace", "none/out.json"], "cannot write 'none/out.json'")
 
+    def test_to_standard_output(self):
+        for words in ([], ["topology.data=2"]):
+            out = self.expect(0, "profile", "t.toml", *words, "--steps", 1, "--trace", "-").out
+            self.assertEqual(len({e["pid"] for e in json.loads(out)["traceEvents"]}), 1 + len(words))
+            record, = self.expect(0, "profile", "t.toml", *words, "--steps", 1, "--to", "-", "--trace", "out.json", "--yes").records
+            self.assertEqual(record["ranks"], 1 + len(words))
+            self.assertEqual(len(self.events("out.json")[1]), 1 + len(words))
+        for one, other in (("--trace -", "--json"), ("--to -", "--json"), ("--trace -", "--to -")):
+            self.fails(2, ["profile", "t.toml", *one.split(), *other.split()],
+                       f"[profile] {one} and {other} would both write to standard output; name a file")
+        self.assertFalse((self.folder / "-").exists())
+
     def test_ranks(self):
         profile = self.profile("topology.data=2", "--steps", 1, "--yes", "--trace", "out.json")
         self.assertEqual(profile["ranks"], 2)

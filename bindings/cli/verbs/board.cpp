@@ -34,11 +34,7 @@ size_t most_runs(const BoardArguments& arguments) {
 int write_page(Context& context, const BoardArguments& arguments, const Board& board) {
   const std::string page =
       page_of(board.list(), most_runs(arguments), arguments.values, arguments.log);
-  if (arguments.html == "-") {
-    context.terminal.raw(page);
-    return kOk;
-  }
-  write_whole_file(arguments.html, page);
+  if (print_or_write(context.terminal, arguments.html, page)) return kOk;
   context.terminal.record({{"schema", 1}, {"file", arguments.html}});
   context.terminal.note("wrote " + arguments.html);
   return kOk;

@@ -68,7 +68,7 @@ int plan_measured(Context& context, const Experiment& experiment, const PlanArgu
   const ReplayTexts texts = replay(experiment, profile);
   if (!arguments.picture.empty()) {
     if (texts.picture.empty()) throw no_pipeline();
-    write_whole_file(arguments.picture, texts.picture);
+    if (print_or_write(context.terminal, arguments.picture, texts.picture)) return kOk;
   }
   const Json made = Json::parse(texts.json);
   context.terminal.record(made);
@@ -86,7 +86,9 @@ int show_ir(Terminal& t, const Plan& plan, const std::string& program) {
 int plan(Context& context, const PlanArguments& arguments) {
   const FileArguments& file = arguments.file;
   check_svg_name("--picture", arguments.picture);
-  check_replaced(context, "plan", arguments.picture);
+  check_output(context, "plan", "--picture", arguments.picture);
+  if (arguments.types && arguments.picture == "-")
+    throw both_print("plan", "--picture -", "--types");
   if (arguments.verify) ::setenv("PLAIT_VERIFY", "1", 1);
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
@@ -97,7 +99,7 @@ int plan(Context& context, const PlanArguments& arguments) {
   const Json plan = Json::parse(made.describe());
   if (!arguments.picture.empty()) {
     if (!plan.contains("pipeline")) throw no_pipeline();
-    write_whole_file(arguments.picture, made.picture());
+    if (print_or_write(context.terminal, arguments.picture, made.picture())) return kOk;
   }
   Terminal& t = context.terminal;
   t.record(plan);
@@ -125,7 +127,8 @@ void add_plan(CLI::App& app, Context& context) {
   CLI::Option* rank = verb->add_option("--rank", arguments->rank, "the rank to plan for; default 0")
                           ->type_name("RANK");
   CLI::Option* picture = verb->add_option("--picture", arguments->picture,
-                                          "writes the pipeline's schedule as an SVG picture")
+                                          "writes the pipeline's schedule as an SVG picture; -: "
+                                          "to standard output, in place of text")
                              ->type_name("FILE");
   CLI::Option* measured =
       verb->add_option("--measured", arguments->measured,
@@ -140,7 +143,7 @@ void add_plan(CLI::App& app, Context& context) {
                      "prints the element types of all operands and results, an op a line")
           ->excludes(ir)
           ->excludes(measured);
-  ir->excludes(measured);
+  ir->excludes(measured)->excludes(picture);
   verb->add_flag("--every-rank", arguments->every_rank,
                  "plans all ranks: do their calls match and finish, which needs most memory")
       ->excludes(rank)

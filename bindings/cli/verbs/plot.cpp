@@ -79,13 +79,9 @@ int plot(Context& context, PlotArguments arguments) {
                    "[cli] no value is above 0, so a logarithmic axis shows none; omit --log");
   const std::string title = title_of(arguments);
   const std::string svg = arguments.svg.empty() ? "" : chart_svg(curves, {title, arguments.log});
-  if (arguments.svg == "-") {
-    context.terminal.raw(svg);
-    return kOk;
-  }
+  if (!arguments.svg.empty() && print_or_write(context.terminal, arguments.svg, svg)) return kOk;
   context.terminal.record(record);
   if (!arguments.svg.empty()) {
-    write_whole_file(arguments.svg, svg);
     context.terminal.note("wrote " + arguments.svg);
     return kOk;
   }

@@ -232,28 +232,33 @@ int measure(Context& context, const ProfileArguments& arguments, const Plan& pla
   request.trace = !arguments.trace.empty();
   const ProfileTexts texts = session.profile(request);
   if (own.rank != 0) return kOk;
-  if (request.trace) write_whole_file(arguments.trace, texts.trace);
-  if (!arguments.to.empty()) write_whole_file(arguments.to, texts.table + "\n");
+  Terminal& t = context.terminal;
+  const bool trace_printed = request.trace && print_or_write(t, arguments.trace, texts.trace);
+  const bool table_printed =
+      !arguments.to.empty() && print_or_write(t, arguments.to, texts.table + "\n");
+  if (trace_printed || table_printed) return kOk;
   const Json profile = Json::parse(texts.table);
-  context.terminal.record(profile);
-  if (!context.terminal.human()) return kOk;
-  show(context.terminal, profile, arguments);
+  t.record(profile);
+  if (!t.human()) return kOk;
+  show(t, profile, arguments);
   if (!arguments.to.empty())
-    context.terminal.line("\nthe profile is in " + arguments.to +
-                          (arguments.evaluate ? ""
-                                              : "; `plait plan FILE --measured " + arguments.to +
-                                                    "` predicts other layouts by it"));
+    t.line("\nthe profile is in " + arguments.to +
+           (arguments.evaluate ? ""
+                               : "; `plait plan FILE --measured " + arguments.to +
+                                     "` predicts other layouts by it"));
   if (request.trace)
-    context.terminal.line("\nthe trace is in " + arguments.trace +
-                          ": open it in chrome://tracing or ui.perfetto.dev");
+    t.line("\nthe trace is in " + arguments.trace +
+           ": open it in chrome://tracing or ui.perfetto.dev");
   return kOk;
 }
 
 int profile(Context& context, const ProfileArguments& arguments) {
   RankedCommand command;
   command.inspect = [&](const Experiment&) {
-    for (const std::string& file : {arguments.trace, arguments.to})
-      check_replaced(context, "profile", file);
+    check_output(context, "profile", "--trace", arguments.trace);
+    check_output(context, "profile", "--to", arguments.to);
+    if (arguments.trace == "-" && arguments.to == "-")
+      throw both_print("profile", "--trace -", "--to -");
   };
   command.work = [&](const Plan& plan, const RankInfo& own) {
     return measure(context, arguments, plan, own);
@@ -281,10 +286,12 @@ void add_profile(CLI::App& app, Context& context) {
   verb->add_option("--top", arguments->top, "rows of a table; 0: all; default 25")->type_name("N");
   verb->add_flag("--each", arguments->each, "a row for each copy of a repeated block");
   verb->add_option("--trace", arguments->trace,
-                   "writes every call, of all ranks, as JSON for Chrome's trace viewer")
+                   "writes every call, of all ranks, as JSON for Chrome's trace viewer; -: to "
+                   "standard output, in place of text")
       ->type_name("FILE");
   verb->add_option("--to", arguments->to,
-                   "writes the figures of all ranks as JSON, for `plait plan --measured`")
+                   "writes the figures of all ranks as JSON, for `plait plan --measured`; -: to "
+                   "standard output, in place of text")
       ->type_name("FILE");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return profile(context, *arguments); };
