@@ -14,6 +14,7 @@
 #include "engine/base/text.hpp"
 #include "engine/config/near_item.hpp"
 #include "engine/config/near_key.hpp"
+#include "engine/config/option_read.hpp"
 #include "engine/config/schema.hpp"
 #include "engine/config/sizes.hpp"
 
@@ -34,6 +35,23 @@ std::vector<std::string_view> subsections(std::string_view path) {
       names.push_back(other.substr(path.size() + 1));
   }
   return names;
+}
+
+// The key of that name in a section, of several the first one that may have the value; "" if there
+// is none. Where none may have it the value may be the mistake, unless it is a table, or the name
+// is that of something else elsewhere: schedule = "gpipe" is of [topology], "cosine" is not.
+std::string key_of_section(const Node::Entry& entry, const PathResolver& resolver) {
+  std::string first;
+  for (const Section& s : sections()) {
+    const plait_option* declared = s.options.find(entry.key);
+    if (!declared) continue;
+    const std::string path = std::string(s.path) + "." + entry.key;
+    OptionValue value;
+    if (read_option(entry.value, *declared, resolver, value).empty()) return path;
+    if (first.empty()) first = path;
+  }
+  const bool elsewhere = entry.value.kind() == NodeKind::kTable || !usual_path(entry.key).empty();
+  return elsewhere ? "" : first;
 }
 
 }  // namespace
@@ -99,12 +117,9 @@ void ExperimentLoader::find_unknown_at_top() {
   for (const Node::Entry& entry : document_.root.entries()) {
     if (names.contains(entry.key)) continue;
     // A key at the top of the file, as in steps = 5, is probably the key of that name in a section.
-    std::string meant = near_key(entry.key, known);
-    bool found = false;  // the first section comes before others with a key of that name
-    for (const Section& s : sections())
-      if (s.options.find(entry.key) && !std::exchange(found, true))
-        meant = std::string(s.path) + "." + entry.key;
-    if (const std::string usual = usual_path(entry.key); !found && !usual.empty()) meant = usual;
+    std::string meant = usual_path(entry.key);
+    if (meant.empty()) meant = near_key(entry.key, known);
+    if (const std::string key = key_of_section(entry, resolver_); !key.empty()) meant = key;
     if (entry.key == "extends") {  // of a file it is gone by now
       problems_.add(entry.origin, "extends", "is a key of files, which an override cannot add",
                     "write a file that begins with extends = [\"base.toml\"], with this value");

@@ -60,5 +60,7 @@ TEST_CASE("a key that is not known: what was probably meant") {
   CHECK(plait::config::usual_path("lr") == "optimizer.learning_rate");
   CHECK(plait::config::usual_path("learning_rate") == "optimizer.learning_rate");
   CHECK(plait::config::usual_path("adapters") == "model.adapters");
+  for (const char* key : {"scheduler", "lr_scheduler", "lr_scheduler_type"})
+    CHECK(plait::config::usual_path(key) == "optimizer.schedule");
   CHECK(plait::config::usual_path("r") == "");
 }
