@@ -129,6 +129,9 @@ class Window(Case):
         for columns in (80, 40):
             text = self.check(columns, "compare", *runs)
             self.assertRegex(text, r"optimizer.learning_rate(\n  A 0.01, B| +0.01 +)")
+        # A run beside its letter, and the figures of runs below each other.
+        self.assertRegex(text, r"(?m)^A  runs/of-a-long-name/first\n  state done, step 5/5, started\n    \S")
+        self.assertRegex(text, r"(?m)^mean_loss\n  A( +[\d.]+){3}\n  B( +[\d.]+){3}\n")
 
 
 if __name__ == "__main__":

@@ -43,15 +43,24 @@ std::string letter(size_t i) {
   return i < 26 ? std::string(1, static_cast<char>('A' + i)) : strf("%zu", i + 1);
 }
 
+std::string step_text(const RunRecord& run) {
+  return strf("%lld/%lld", static_cast<long long>(run.step), static_cast<long long>(run.steps));
+}
+
 void show_runs(Terminal& t, const std::vector<RunRecord>& runs) {
   Table table("lllrl");
   table.row({"", "run", "state", "step", "started"});
   for (size_t i = 0; i < runs.size(); ++i)
-    table.row({letter(i), runs[i].path, runs[i].state,
-               strf("%lld/%lld", static_cast<long long>(runs[i].step),
-                    static_cast<long long>(runs[i].steps)),
-               time_text(runs[i].started)});
-  t.raw(table.fitted("", t.columns(), t.utf8()));
+    table.row(
+        {letter(i), runs[i].path, runs[i].state, step_text(runs[i]), time_text(runs[i].started)});
+  const std::string wide = table.text();
+  if (t.columns() <= 0 || widest_line(wide) <= t.columns()) return t.raw(wide);
+  Table narrow("llrl");  // the letter stands with its run
+  narrow.row({"", "state", "step", "started"});
+  for (size_t i = 0; i < runs.size(); ++i)
+    narrow.row({letter(i) + "  " + runs[i].path, runs[i].state, step_text(runs[i]),
+                time_text(runs[i].started)});
+  t.raw(narrow.fitted("", t.columns(), t.utf8()));
 }
 
 std::vector<std::string> head(const char* first, size_t runs) {
@@ -81,6 +90,29 @@ void show_keys(Terminal& t, const std::vector<ChangedKey>& keys, size_t runs) {
   t.raw(table.fitted("", t.columns(), t.utf8()));
 }
 
+// Last, lowest and highest.
+std::vector<std::string> figures_text(const std::vector<Curve>& curves, const std::string& name) {
+  const Curve* c = find(curves, name);
+  if (!c) return {"-", "-", "-"};
+  const Figures f = figures_of(*c);
+  return {value_text(name, f.last.second), value_text(name, f.lowest.second),
+          value_text(name, f.highest.second)};
+}
+
+// A line for each run below the name of the value.
+void show_narrow_values(Terminal& t, const OfRuns& curves) {
+  for (const std::string& name : names_of(curves)) {
+    Table table("lrrr");
+    for (size_t i = 0; i < curves.size(); ++i) {
+      std::vector<std::string> row{letter(i)};
+      for (std::string& text : figures_text(curves[i], name)) row.push_back(std::move(text));
+      table.row(std::move(row));
+    }
+    t.line(name);
+    t.raw(table.text("  "));
+  }
+}
+
 void show_values(Terminal& t, const OfRuns& curves) {
   Table table("l" + std::string(curves.size() * 3, 'r'));
   std::vector<std::string> titles{""};
@@ -88,16 +120,14 @@ void show_values(Terminal& t, const OfRuns& curves) {
   table.row(titles);
   for (const std::string& name : names_of(curves)) {
     std::vector<std::string> row{name};
-    for (const auto& of_run : curves) {
-      const Curve* c = find(of_run, name);
-      const Figures f = c ? figures_of(*c) : Figures();
-      for (const double v : {f.last.second, f.lowest.second, f.highest.second})
-        row.push_back(c ? value_text(name, v) : "-");
-    }
+    for (const auto& of_run : curves)
+      for (std::string& text : figures_text(of_run, name)) row.push_back(std::move(text));
     table.row(std::move(row));
   }
   t.line("\nlast, lowest, highest");
-  t.raw(table.fitted("", t.columns(), t.utf8()));
+  const std::string wide = table.text();
+  if (t.columns() <= 0 || widest_line(wide) <= t.columns()) return t.raw(wide);
+  show_narrow_values(t, curves);
 }
 
 void draw(Terminal& t, const OfRuns& curves) {
