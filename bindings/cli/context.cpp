@@ -344,7 +344,8 @@ CLI::Validator whole_number(int64_t least) {
             const auto read = std::from_chars(text.data(), end, n);
             if (read.ec == std::errc() && read.ptr == end && n >= least) return std::string();
             return "expected a whole number of " + std::to_string(least) + " or more, found '" +
-                   text + "'";
+                   text + "'" +
+                   (read.ec == std::errc::result_out_of_range ? ", which 64 bits do not hold" : "");
           },
           ""};
 }

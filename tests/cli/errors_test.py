@@ -23,8 +23,11 @@ class CommandLine(Case):
         self.fails(2, ["--jsno", "run", "x.toml"], "did you mean '--json'?")
         self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form' (did you mean '--from'?); see plait new --help")
         self.fails(2, ["new", "demo", "extra"], "unexpected argument 'extra'")
-        self.fails(2, ["plan", "demo", "--rank", "x"], "[cli] --rank is 'x', expected a number; see plait plan --help")
-        self.fails(2, ["plan", "demo", "--rank", "1.5"], "[cli] --rank is '1.5', expected a whole number in its range; see")
+        self.fails(2, ["profile", "demo", "--top", "x"], "[cli] --top is 'x', expected a number; see plait profile --help")
+        self.fails(2, ["profile", "demo", "--top", "1.5"], "[cli] --top is '1.5', expected a whole number in its range; see")
+        for most in ("99999999999999999999", "-99999999999999999999"):
+            self.fails(2, ["plan", "demo", "--rank", most],
+                       f"--rank: expected a whole number of 0 or more, found '{most}', which 64 bits do not hold; see plait plan --help")
         self.assertNotIn("did you mean", self.fails(2, ["run", "demo", "-o", "x"], "there is no option '-o'; to override").err)
         self.fails(2, ["run", "x.toml", "-m"], "no option '-m'; several values of a key are a sweep: plait sweep FILE key=a,b")
         self.fails(2, ["run", "x.toml", "--nproc-per-node", "2"], "no option '--nproc-per-node'; --ranks N starts N processes")

@@ -125,7 +125,8 @@ void add_plan(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PlanArguments>();
   add_file(*verb, arguments->file);
   CLI::Option* rank = verb->add_option("--rank", arguments->rank, "the rank to plan for; default 0")
-                          ->type_name("RANK");
+                          ->type_name("RANK")
+                          ->check(whole_number(0));
   CLI::Option* picture = verb->add_option("--picture", arguments->picture,
                                           "writes the pipeline's schedule as an SVG picture; -: "
                                           "to standard output, in place of text")
