@@ -36,6 +36,19 @@ class AdapterCheckpoints(RankCase):
         found = self.expect(0, "adapters", "ls", place, "--json").records[-1]["checkpoints"]
         return [a["name"] for a in found[0]["adapters"]]
 
+    def test_runs_without_adapters(self):
+        """A line for each, however many checkpoints it has."""
+        self.write("plain.toml", TINY)
+        for name in ("a", "b"):
+            self.expect(0, "run", "plain.toml", "--run-dir", f"runs/{name}", "-q", "run.steps=6", "checkpoint.every=2")
+        self.expect(0, "run", "poems.toml", "--run-dir", "runs/c", "-q", "run.steps=4", "checkpoint.every=2")
+        self.assertEqual(self.expect(0, "adapters", "ls", "runs/a").out, "runs/a/ckpt: no adapters in 2 checkpoints\n")
+        self.assertEqual(self.expect(0, "adapters", "ls", "runs/a/ckpt/step-0000000006").out, "runs/a/ckpt/step-0000000006: no adapters\n")
+        out = self.expect(0, "adapters", "ls").out
+        self.assertTrue(out.startswith("runs/a/ckpt: no adapters in 2 checkpoints\nruns/b/ckpt: no adapters in 2 checkpoints\nruns/c/ckpt/step-0000000004\n"), out)
+        self.assertEqual(out.count("lora, "), 2)
+        self.assertEqual(len(self.expect(0, "adapters", "ls", "--json").records[-1]["checkpoints"]), 6)
+
     def test_there_and_back(self):
         out = self.expect(0, "adapters", "ls", "poems").out
         self.assertIn("lora, alpha 8.0", out)

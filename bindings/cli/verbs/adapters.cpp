@@ -59,6 +59,30 @@ void show_adapters(Terminal& t, const Json& checkpoint) {
            base.at("hash").get<std::string>());
 }
 
+fs::path folder_of(const Json& checkpoint) {
+  return fs::path(checkpoint.at("path").get<std::string>()).parent_path();
+}
+
+// Behind the checkpoints that lie in one folder with checkpoint `begin`.
+size_t end_of_run(const Json& checkpoints, size_t begin) {
+  size_t end = begin + 1;
+  while (end < checkpoints.size() && folder_of(checkpoints[end]) == folder_of(checkpoints[begin]))
+    ++end;
+  return end;
+}
+
+// False: one of them has adapters.
+bool tell_none(Terminal& t, const Json& checkpoints, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i)
+    if (!checkpoints[i].at("adapters").empty()) return false;
+  if (end == begin + 1)
+    t.line(t.bold(plain(checkpoints[begin].at("path").get<std::string>())) + ": no adapters");
+  else
+    t.line(t.bold(plain(folder_of(checkpoints[begin]).string())) +
+           strf(": no adapters in %zu checkpoints", end - begin));
+  return true;
+}
+
 int list_adapters(Context& context, const std::string& place) {
   const Engine engine = context.open_engine();
   const Json listed = Json::parse(checkpoint_adapters(engine, place));
@@ -66,8 +90,12 @@ int list_adapters(Context& context, const std::string& place) {
   if (!context.terminal.human()) return kOk;
   if (listed.at("checkpoints").empty() && listed.at("left_out").empty())
     context.terminal.line("there are no checkpoints in " + place);
-  for (const Json& checkpoint : listed.at("checkpoints"))
-    show_adapters(context.terminal, checkpoint);
+  const Json& all = listed.at("checkpoints");
+  for (size_t i = 0, end = 0; i < all.size(); i = end) {
+    end = end_of_run(all, i);
+    if (!tell_none(context.terminal, all, i, end))
+      for (size_t k = i; k < end; ++k) show_adapters(context.terminal, all[k]);
+  }
   for (const Json& one : listed.at("left_out"))
     context.terminal.notice("[adapters] '" + plain(one.at("path").get<std::string>()) +
                             "' is left out: " + plain(one.at("fault").get<std::string>()));
