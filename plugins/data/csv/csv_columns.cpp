@@ -179,6 +179,10 @@ std::string Columns::known() const {
     return text +
            "; is the first line a sample? Then set header = false, and name columns by "
            "their numbers 0, 1, …";
+  if (request_.header == Header::kNo)
+    return text +
+           ", their numbers, because of header = false; if the first line holds the names, set "
+           "header = true";
   if (!header_ && request_.header == Header::kAuto)
     return text +
            ", because the first line looks like a sample; if it holds the names, set "
