@@ -284,8 +284,11 @@ class TensorLoader {
       const float back = t.dtype == PLAIT_BF16 ? kit::from_bf16(bits) : kit::from_f16(bits);
       if (std::isfinite(v) && !std::isfinite(back))
         fail_data(strf("[export] tensor '%s' contains %g, beyond the range of %s",
-                       printable(t.name).c_str(), static_cast<double>(v), dtype_name(t.dtype)) +
-                  "; write it as f32 or bf16 (plait export --dtype)");
+                       printable(t.name).c_str(), static_cast<double>(v),
+                       kit::dtype_name(t.dtype)) +
+                  "; write it as f32" +
+                  (std::isfinite(kit::from_bf16(kit::to_bf16(v))) ? " or bf16" : "") +
+                  " (plait export --dtype)");
       std::memcpy(values_.data() + i * sizeof bits, &bits, sizeof bits);
     }
     values_.resize(n * sizeof(uint16_t));

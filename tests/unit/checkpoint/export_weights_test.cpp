@@ -328,7 +328,15 @@ TEST_CASE("tensors are written as floats, and none beyond the range of its type"
   const std::string error = error_of([&] { model.written("f16", {PLAIT_F16}); }, PLAIT_ERR_DATA);
   CAPTURE(error);
   CHECK(
-      error.ends_with("[export] tensor 'wide.weight' contains 65520, beyond the range of F16; "
+      error.ends_with("[export] tensor 'wide.weight' contains 65520, beyond the range of f16; "
                       "write it as f32 or bf16 (plait export --dtype)"));
+  Model most(0x1.fffffep127F);  // which rounds beyond bf16, too
+  using Type = std::pair<const char*, uint32_t>;
+  for (const auto& [name, type] : {Type("f16", PLAIT_F16), Type("bf16", PLAIT_BF16)}) {
+    const std::string of_f32 = error_of([&] { most.written(name, {type}); }, PLAIT_ERR_DATA);
+    CAPTURE(of_f32);
+    CHECK(of_f32.ends_with(std::string("beyond the range of ") + name +
+                           "; write it as f32 (plait export --dtype)"));
+  }
   CHECK(Model(65500).written("f16", {PLAIT_F16}).header().tensors.size() == 3);
 }
