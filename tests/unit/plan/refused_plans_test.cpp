@@ -168,6 +168,10 @@ TEST_CASE("refused: generation where it cannot be") {
           {"generate.end=[9]"},
           "[generate] generate.end has the id 9, expected ids of model 'model', 0 to 8"},
          {"an end of the vocabulary", {"generate.end=[0, 8]"}, "", PLAIT_OK},
+         {"one of all tokens",
+          {kFlat[0], kFlat[1], "generate.length=6"},
+          "[generate] 'model.flatten1' (reshape) joins the numbers of all tokens of a sample, as "
+          "f32 (2, 48), so the model cannot be generated token by token"},
          {"a parameter for each token",
           {kFlat[0], kFlat[1]},
           "[model.linear1] parameter 'model.linear1.weight' has shape f32 (4, 48) in training, "
