@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "engine/base/error.hpp"
-#include "engine/checkpoint/tensor_stream.hpp"
 #include "engine/checkpoint/weights.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sharded.hpp"
+#include "tests/unit/checkpoint/streamed.hpp"
 #include "tests/unit/error_of.hpp"
 
 namespace {
@@ -21,18 +21,6 @@ using plait::test::error_of;
 using Names = std::vector<std::string>;
 
 constexpr const char* kFrom = "ckpt/step-0000000003";
-
-std::vector<int32_t> streamed(const Checkpoint& from, const std::string& name) {
-  TensorStream stream(from, *from.find(name));
-  std::vector<int32_t> all;
-  for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
-    CHECK(stream.position() == static_cast<int64_t>(all.size()));
-    const size_t n = piece.size() / sizeof(int32_t);
-    all.resize(all.size() + n);
-    std::memcpy(all.data() + all.size() - n, piece.data(), piece.size());
-  }
-  return all;
-}
 
 }  // namespace
 

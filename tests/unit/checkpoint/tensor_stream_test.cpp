@@ -12,6 +12,7 @@
 
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
+#include "tests/unit/checkpoint/streamed.hpp"
 
 namespace {
 
@@ -51,18 +52,6 @@ std::string save_boxes(MemoryFiles& files, Lines& lines, const std::vector<int64
     tensors.push_back(
         {"t", PLAIT_I32, shape, parts[i].data(), false, boxes[i].offset, boxes[i].extent});
   return CheckpointWriter(files, "ckpt", 0, lines.log).save(Sample(3).state(), tensors);
-}
-
-std::vector<int32_t> streamed(const Checkpoint& from, const std::string& name) {
-  TensorStream stream(from, *from.find(name));
-  std::vector<int32_t> all;
-  for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
-    CHECK(stream.position() == static_cast<int64_t>(all.size()));
-    const size_t n = piece.size() / sizeof(int32_t);
-    all.resize(all.size() + n);
-    std::memcpy(all.data() + all.size() - n, piece.data(), piece.size());
-  }
-  return all;
 }
 
 }  // namespace
