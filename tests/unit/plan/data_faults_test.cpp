@@ -12,6 +12,7 @@
 #include "engine/plan/dataset_extension.hpp"
 #include "tests/support/folder.hpp"
 #include "tests/unit/error_of.hpp"
+#include "tests/unit/plan/experiments.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 #include "tests/unit/support/plans.hpp"
 
@@ -21,24 +22,16 @@ using namespace plait;
 
 using Keys = std::vector<std::string>;
 
-const char* const kExperiment = R"([run]
-steps = 4
-device = "reference"
-[batch]
-global = 2
-[data.train]
-type = "csv"
+const std::string kExperiment =
+    test::experiment_text({.batch = 2,
+                           .data = R"(type = "csv"
 path = "a.csv"
 target = ["kind"]
 target_type = "class"
-[model]
-layers = [{type = "linear", name = "a", out = 2}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "sgd"
-learning_rate = 0.01
-)";
+)",
+                           .layers = R"({type = "linear", name = "a", out = 2})",
+                           .loss = "",
+                           .optimizer = "sgd"});
 
 // With the host's table for datasets that are made of others.
 std::shared_ptr<plugin::Registry> plugins() {

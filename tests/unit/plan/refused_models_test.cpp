@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "tests/unit/error_of.hpp"
+#include "tests/unit/plan/experiments.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 #include "tests/unit/support/plans.hpp"
 
@@ -16,48 +17,18 @@ using namespace plait;
 
 using Keys = std::vector<std::string>;
 
-const char* const kDense = R"([run]
-steps = 4
-device = "reference"
-[batch]
-global = 4
-[data.train]
-type = "synthetic"
-fields = ["x: input f32 [6]", "label: target i32 []", "y: target f32 [4]"]
-[model]
-layers = [{type = "linear", name = "a", out = 6}, {type = "relu", name = "r"},
-          {type = "gelu", name = "g"}, {type = "linear", name = "head", out = 4}]
-[loss]
-type = "cross_entropy"
-from = ["output", "label"]
-[optimizer]
-type = "adamw"
-learning_rate = 0.01
-)";
+const std::string kDense = test::experiment_text(
+    {.data = test::synthetic(R"("x: input f32 [6]", "label: target i32 []", "y: target f32 [4]")"),
+     .layers = R"({type = "linear", name = "a", out = 6}, {type = "relu", name = "r"},
+          {type = "gelu", name = "g"}, {type = "linear", name = "head", out = 4})",
+     .loss = R"(from = ["output", "label"]
+)"});
 
-const char* const kTokens = R"([run]
-steps = 4
-device = "reference"
-[batch]
-global = 4
-[data.train]
-type = "synthetic"
-fields = ["x: input f32 [6]", "ids: input i32 [6]", "label: target i32 [6]"]
-[model]
-layers = [{type = "embedding", name = "e", from = ["ids"], vocabulary = 9, width = 8},
-          {type = "attention", name = "attn", heads = 2, causal = true},
-          {type = "linear", name = "head", out = 9}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "adamw"
-learning_rate = 0.01
-[generate]
-slots = 2
-length = 8
-)";
+const std::string kTokens = test::experiment_of_tokens(
+    R"("x: input f32 [6]", "ids: input i32 [6]", "label: target i32 [6]")",
+    R"(name = "e", from = ["ids"])");
 
-std::string refusal(const char* toml, const Keys& keys) {
+std::string refusal(const std::string& toml, const Keys& keys) {
   static const auto kPlugins =
       test::load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-embedding",
                           "layer-shape", "layer-transformer", "layer-norm", "layer-loss",
@@ -74,7 +45,7 @@ struct Case {
   std::string expected;  // all behind the place of the key
 };
 
-void check(const char* toml, const std::vector<Case>& cases) {
+void check(const std::string& toml, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     CAPTURE(c.what);
     const std::string text = refusal(toml, c.keys);

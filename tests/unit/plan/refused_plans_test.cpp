@@ -8,6 +8,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "tests/unit/plan/experiments.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 #include "tests/unit/support/plans.hpp"
 
@@ -55,46 +56,14 @@ void check(const std::string& toml, const std::vector<Case>& cases) {
   }
 }
 
-const std::string kDense = R"([run]
-steps = 4
-device = "reference"
-[batch]
-global = 4
-[data.train]
-type = "synthetic"
-fields = ["x: input f32 [6]", "label: target i32 []"]
-[model]
-layers = [{type = "linear", name = "a", out = 6}, {type = "relu", name = "r"},
-          {type = "linear", name = "head", out = 4}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "adamw"
-learning_rate = 0.01
-)";
+const std::string kDense = test::experiment_text(
+    {.data = test::synthetic(R"("x: input f32 [6]", "label: target i32 []")"),
+     .layers = R"({type = "linear", name = "a", out = 6}, {type = "relu", name = "r"},
+          {type = "linear", name = "head", out = 4})",
+     .loss = ""});
 
-// Each token of 9 tells something of the next one.
-const std::string kTokens = R"([run]
-steps = 4
-device = "reference"
-[batch]
-global = 4
-[data.train]
-type = "synthetic"
-fields = ["ids: input i32 [6]", "other: input i32 [6]", "label: target i32 [6]"]
-[model]
-layers = [{type = "embedding", name = "ids", vocabulary = 9, width = 8},
-          {type = "attention", name = "attn", heads = 2, causal = true},
-          {type = "linear", name = "head", out = 9}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "adamw"
-learning_rate = 0.01
-[generate]
-slots = 2
-length = 8
-)";
+const std::string kTokens = test::experiment_of_tokens(
+    R"("ids: input i32 [6]", "other: input i32 [6]", "label: target i32 [6]")", R"(name = "ids")");
 
 }  // namespace
 
