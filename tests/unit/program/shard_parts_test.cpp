@@ -11,48 +11,34 @@ using Fixture = ShardFixture;
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "attention over a cache: query heads of a rank, with their key heads") {
-  shards(R"(
+  const auto heads = [&](int64_t keys, std::map<ValueId, int32_t> sharded, const char* group) {
+    const std::string all = std::to_string(keys);
+    shards(R"(
     %1 f32 (2, 1, 4, 6) at 0:0 = persistent "q"
-    %2 f32 (3, 8, 2, 6) at 0:512 = persistent "k"
+    %2 f32 (3, 8, )" +
+               all + R"(, 6) at 0:512 = persistent "k"
     %3 i32 (2) at 1:0 = persistent "slot"
     %4 i32 (2, 1) at 1:64 = persistent "at"
     %5 f32 (2, 1, 4, 6) = attention_cached(%1, %2, %2, %3, %4) {scale: 0.5} @h
   )",
-         {{1, 2}, {2, 2}}, 5,
-         R"(
+           sharded, 5,
+           R"(
     %1 f32 (2, 1, 2, 6) at 0:0 = persistent "q"
     %2 f32 (3, 8, 1, 6) at 0:512 = persistent "k"
     %3 i32 (2) at 1:0 = persistent "slot"
     %4 i32 (2, 1) at 1:64 = persistent "at"
     %5 f32 (2, 1, 2, 6) = attention_cached(%1, %2, %2, %3, %4) {scale: 0.5, )"
-         R"(first_head: 2, heads: 4, first_group: 1, groups: 2} @h
+           R"(first_head: 2, heads: 4, )" +
+               std::string(group) + R"(} @h
     %6 f32 (4, 1, 2, 6) = collective_start(%5) {kind: 4, ranks: 2, id: 0} @h
     %7 f32 (4, 1, 2, 6) in %6 = collective_done(%6, %5) {id: 0} @h
     %8 f32 (2, 2, 12) = reshape(%7) {shape: [2, 2, 12]} @h
     %9 f32 (2, 2, 12) = transpose(%8) {perm: [1, 0, 2]} @h
     %10 f32 (2, 1, 4, 6) = reshape(%9) {shape: [2, 1, 4, 6]} @h
   )");
-  shards(R"(
-    %1 f32 (2, 1, 4, 6) at 0:0 = persistent "q"
-    %2 f32 (3, 8, 1, 6) at 0:512 = persistent "k"
-    %3 i32 (2) at 1:0 = persistent "slot"
-    %4 i32 (2, 1) at 1:64 = persistent "at"
-    %5 f32 (2, 1, 4, 6) = attention_cached(%1, %2, %2, %3, %4) {scale: 0.5} @h
-  )",
-         {{1, 2}}, 5,
-         R"(
-    %1 f32 (2, 1, 2, 6) at 0:0 = persistent "q"
-    %2 f32 (3, 8, 1, 6) at 0:512 = persistent "k"
-    %3 i32 (2) at 1:0 = persistent "slot"
-    %4 i32 (2, 1) at 1:64 = persistent "at"
-    %5 f32 (2, 1, 2, 6) = attention_cached(%1, %2, %2, %3, %4) {scale: 0.5, )"
-         R"(first_head: 2, heads: 4, first_group: 0, groups: 1} @h
-    %6 f32 (4, 1, 2, 6) = collective_start(%5) {kind: 4, ranks: 2, id: 0} @h
-    %7 f32 (4, 1, 2, 6) in %6 = collective_done(%6, %5) {id: 0} @h
-    %8 f32 (2, 2, 12) = reshape(%7) {shape: [2, 2, 12]} @h
-    %9 f32 (2, 2, 12) = transpose(%8) {perm: [1, 0, 2]} @h
-    %10 f32 (2, 1, 4, 6) = reshape(%9) {shape: [2, 1, 4, 6]} @h
-  )");
+  };
+  heads(2, {{1, 2}, {2, 2}}, "first_group: 1, groups: 2");
+  heads(1, {{1, 2}}, "first_group: 0, groups: 1");
 }
 
 TEST_CASE_FIXTURE(Fixture,
@@ -173,15 +159,13 @@ TEST_CASE_FIXTURE(Fixture, "the greatest along a dimension with padding is taken
     %3 f32 (8, 5) = matmul(%1, %2) @a
     %4 f32 (8) = reduce(%3) {kind: "max", axes: [1], keep: false} @b
   )",
-         {{2, 1}}, 4, R"(
+         {{2, 1}}, 4,
+         R"(
     %1 f32 (8, 4) at 0:0 = persistent "x"
     %2 f32 (4, 3) at 1:0 = persistent "w"
     %3 f32 (8, 3) = matmul(%1, %2) @a
-    %4 f32 (16, 3) = collective_start(%3) {kind: 4, ranks: 2, id: 0} @b
-    %5 f32 (16, 3) in %4 = collective_done(%4, %3) {id: 0} @b
-    %6 f32 (2, 8, 3) = reshape(%5) {shape: [2, 8, 3]} @b
-    %7 f32 (8, 2, 3) = transpose(%6) {perm: [1, 0, 2]} @b
-    %8 f32 (8, 6) = reshape(%7) {shape: [8, 6]} @b
+    )" + gathered_columns(3, 3, "b") +
+             R"(
     %9 f32 (8, 5) = slice(%8) {axis: 1, stop: 5} @b
     %10 f32 (8) = reduce(%9) {kind: "max", axes: [1], keep: false} @b
   )");

@@ -93,15 +93,13 @@ TEST_CASE_FIXTURE(Fixture, "an op without a rule gets the whole value") {
     %3 f32 (8, 6) = matmul(%1, %2) @a
     %4 f32 (8, 6) = softmax(%3) @b
   )",
-         {{2, 1}}, 4, R"(
+         {{2, 1}}, 4,
+         R"(
     %1 f32 (8, 4) at 0:0 = persistent "x"
     %2 f32 (4, 3) at 1:0 = persistent "w"
     %3 f32 (8, 3) = matmul(%1, %2) @a
-    %4 f32 (16, 3) = collective_start(%3) {kind: 4, ranks: 2, id: 0} @b
-    %5 f32 (16, 3) in %4 = collective_done(%4, %3) {id: 0} @b
-    %6 f32 (2, 8, 3) = reshape(%5) {shape: [2, 8, 3]} @b
-    %7 f32 (8, 2, 3) = transpose(%6) {perm: [1, 0, 2]} @b
-    %8 f32 (8, 6) = reshape(%7) {shape: [8, 6]} @b
+    )" + gathered_columns(3, 3, "b") +
+             R"(
     %9 f32 (8, 6) = softmax(%8) @b
   )");
 }
@@ -115,16 +113,14 @@ TEST_CASE_FIXTURE(Fixture,
     %4 f32 (8, 5) = map(%3) [relu(x0)] @b
     %5 f32 (8, 5) = map(%4) [exp(x0)] @c
   )",
-         {{2, 1}}, 5, R"(
+         {{2, 1}}, 5,
+         R"(
     %1 f32 (8, 4) at 0:0 = persistent "x"
     %2 f32 (4, 3) at 1:0 = persistent "w"
     %3 f32 (8, 3) = matmul(%1, %2) @a
     %4 f32 (8, 3) = map(%3) [relu(x0)] @b
-    %5 f32 (16, 3) = collective_start(%4) {kind: 4, ranks: 2, id: 0} @c
-    %6 f32 (16, 3) in %5 = collective_done(%5, %4) {id: 0} @c
-    %7 f32 (2, 8, 3) = reshape(%6) {shape: [2, 8, 3]} @c
-    %8 f32 (8, 2, 3) = transpose(%7) {perm: [1, 0, 2]} @c
-    %9 f32 (8, 6) = reshape(%8) {shape: [8, 6]} @c
+    )" + gathered_columns(4, 3, "c") +
+             R"(
     %10 f32 (8, 5) = slice(%9) {axis: 1, stop: 5} @c
     %11 f32 (8, 5) = map(%10) [exp(x0)] @c
   )");
@@ -140,7 +136,8 @@ TEST_CASE_FIXTURE(Fixture,
     %5 f32 (8, 6) = map(%4) [tanh(x0)] @b
     %6 f32 (8, 2) = matmul(%5, %3) @c
   )",
-         {{2, 0}, {3, 1}}, 6, R"(
+         {{2, 0}, {3, 1}}, 6,
+         R"(
     %1 f32 (8, 4) at 0:0 = persistent "x"
     %2 f32 (2, 6) at 1:0 = persistent "rows"
     %3 f32 (6, 1) at 1:64 = persistent "columns"
@@ -152,11 +149,8 @@ TEST_CASE_FIXTURE(Fixture,
     %9 f32 (8, 6) = collective_start(%8) {kind: 4, ranks: 2, id: 1} @c
     %10 f32 (8, 6) in %9 = collective_done(%9, %8) {id: 1} @c
     %11 f32 (8, 1) = matmul(%10, %3) @c
-    %12 f32 (16, 1) = collective_start(%11) {kind: 4, ranks: 2, id: 2} @c
-    %13 f32 (16, 1) in %12 = collective_done(%12, %11) {id: 2} @c
-    %14 f32 (2, 8, 1) = reshape(%13) {shape: [2, 8, 1]} @c
-    %15 f32 (8, 2, 1) = transpose(%14) {perm: [1, 0, 2]} @c
-    %16 f32 (8, 2) = reshape(%15) {shape: [8, 2]} @c
+    )" + gathered_columns(11, 1, "c", 2) +
+             R"(
   )",
          true);
   CHECK(collectives == std::vector<std::string>{"a summed, in shards", "c gathered", "c gathered"});
