@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/text.hpp"
+#include "engine/runtime/backend_needs.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/error_of.hpp"
 #include "tests/unit/session/sessions.hpp"
@@ -13,9 +14,11 @@ namespace {
 using namespace plait;
 using namespace plait::test;
 
-thread_local bool refuses = false;  // this rank
+thread_local bool refuses = false;      // this rank
+thread_local plait_comm_needs asked{};  // and what it was last asked for
 
-plait_error* probe(const plait_host* host, const plait_options*, const plait_comm_needs*) {
+plait_error* probe(const plait_host* host, const plait_options*, const plait_comm_needs* needs) {
+  asked = *needs;
   const std::string text = "[narrow] this machine has no room";
   return refuses ? host->error_new(PLAIT_ERR_MEMORY, text.data(), text.size(), nullptr) : nullptr;
 }
@@ -57,7 +60,8 @@ constexpr plait_plugin kPlugin{sizeof kPlugin, PLAIT_ABI_VERSION, 0,           "
 
 struct Attempt {
   Error error{PLAIT_OK, ""};
-  std::vector<std::string> lines;  // of the log
+  std::vector<std::string> lines;   // of the log
+  plait_comm_needs asked{}, own{};  // for the ranks of the machine, and for this one
 };
 
 // Two ranks, of which the second is refused, train one step.
@@ -74,11 +78,18 @@ std::vector<Attempt> attempt(const std::string& backend) {
     s.job.size = s.job.local_size = 2;
     s.job.rendezvous = "file:" + (rendezvous / "rendezvous");
     Attempt& own = attempts[static_cast<size_t>(rank)];
+    Log log([](uint32_t, std::string_view) {});
+    const std::vector<std::string> keys = {"topology.data=2", "topology.backend=" + backend};
+    const std::vector<runtime::Peer> peers(2, runtime::Peer{"", "here", ""});
+    own.own =
+        runtime::backend_needs(*make_plan(keys, files, rank, 2, log), peers, true, {}).at("narrow");
+    asked = {};
     own.error = error_of([&] {
-      Rank one({"topology.data=2", "topology.backend=" + backend}, files, std::move(s));
+      Rank one(keys, files, std::move(s));
       one.session->step();
       own.lines = one.lines;
     });
+    own.asked = asked;
   });
   extra_plugin = nullptr;
   return attempts;
@@ -110,5 +121,16 @@ TEST_CASE("a backend asked for by name that refuses one rank fails on all with t
                             "rank 1 on ") != std::string::npos,
                   text);
     CHECK_MESSAGE(text.find("this machine has no room") != std::string::npos, text);
+  }
+}
+
+TEST_CASE("a backend is asked for what all ranks of the machine need of it together") {
+  for (const Attempt& one : attempt("narrow")) {
+    CHECK(one.asked.struct_size == sizeof(plait_comm_needs));
+    CHECK(one.asked.ranks == 2);
+    CHECK(one.own.groups > 0);
+    CHECK(one.asked.groups == 2 * one.own.groups);
+    CHECK(one.own.bytes > 0);
+    CHECK(one.asked.bytes == 2 * one.own.bytes);
   }
 }
