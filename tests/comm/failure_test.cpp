@@ -1,40 +1,18 @@
 // Failures between ranks become PLAIT_ERR_PEER on every waiting rank, in time, with a text that
 // names the rank and the call.
 #include <doctest/doctest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <barrier>
 #include <latch>
 #include <optional>
 
 #include "tests/comm/ranks.hpp"
-#include "tests/support/descriptors.hpp"
 #include "tests/support/no_threads.hpp"
 
 namespace {
 
 using namespace comm_test;
 using Floats = std::vector<float>;
-
-// While it exists, this process can open so many more descriptors.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int more) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit now = before_;
-    const int next = dup(0);
-    close(next);
-    now.rlim_cur = static_cast<rlim_t>(next + more);
-    setrlimit(RLIMIT_NOFILE, &now);
-  }
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 // In groups made of other groups, not every rank learns which rank was missing first.
 bool composed(const Plugin& plugin) { return plugin.name().find('+') != std::string::npos; }
@@ -124,63 +102,6 @@ TEST_SUITE("failure") {
       CHECK(said);
       CHECK(live_errors() == 0);
     }
-  }
-
-  TEST_CASE("ranks that can open no further descriptor say so, and none waits for another") {
-    constexpr int kMost = 100;
-    for (const auto& plugin : plugins()) {
-      if (plugin->name() != "gloo") continue;  // the descriptors of shm: tests/unit/comm_shm
-      const size_t before = plait::test::open_descriptors().size();
-      bool connected = false;
-      for (int more = 0; more < kMost && !connected; ++more) {
-        CAPTURE(more);
-        MemoryStore store;
-        std::optional<FewDescriptors> few(more);
-        const auto outcomes = each_rank(2, [&](uint32_t rank) {
-          Comm comm(*plugin, store.raw(), rank, 2, {"data[0]", 60, 60});
-          Floats data(10, 1);
-          Call(comm, sum_of(data, 10)).run();
-        });
-        few.reset();
-        connected = outcomes[0].ok() && outcomes[1].ok();
-        bool said = connected;
-        for (const Outcome& o : outcomes) {
-          CAPTURE(o.text);
-          CHECK(o.seconds < 10);
-          // Gloo tries an address with a descriptor, and does not say why it cannot have it.
-          const bool says = contains(o.text, "Too many open files") ||
-                            contains(o.text, "Unable to find address for: 127.");
-          CHECK((o.ok() || says || o.code == PLAIT_ERR_PEER));
-          said = said || says;
-        }
-        CHECK(said);
-        CHECK(plait::test::open_descriptors().size() == before);
-      }
-      CHECK(connected);
-      CHECK(live_errors() == 0);
-    }
-  }
-
-  TEST_CASE("nobody waits for a rank that cannot listen, whichever it is") {
-    for (const auto& plugin : plugins())
-      for (uint32_t deaf = 0; deaf < 3 && plugin->name() == "gloo"; ++deaf) {
-        CAPTURE(deaf);
-        MemoryStore store;
-        const auto outcomes = each_rank(3, [&](uint32_t rank) {
-          GroupSettings settings{"data[0]", 60, 60};
-          if (rank == deaf) settings.options = {{"interface", "\"no0\""}};
-          const Comm comm(*plugin, store.raw(), rank, 3, settings);
-        });
-        for (uint32_t rank = 0; rank < 3; ++rank)
-          if (rank == deaf)
-            CHECK(outcomes[rank].code == PLAIT_ERR_CONFIG);
-          else
-            check_peer(outcomes[rank],
-                       {"rank " + std::to_string(deaf) + " (data " + std::to_string(deaf) + ")" +
-                        " does not listen; see its log"},
-                       5);
-        CHECK(live_errors() == 0);
-      }
   }
 
   TEST_CASE("time-outs of every kind, on groups of every size") {
