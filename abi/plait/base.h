@@ -60,7 +60,7 @@ extern "C" {
 #define PLAIT_NTS UINT64_MAX
 
 /* An error: a code, a text, and the chain of errors that caused it. Opaque; plait_error_code(),
- * plait_error_text() and plait_error_cause() of plait.h read it, plait_error_free() frees it. */
+ * plait_error_text() and plait_error_cause() of engine.h read it, plait_error_free() frees it. */
 typedef struct plait_error plait_error;
 
 /* Error codes. New ones may be added; treat an unknown code as PLAIT_ERR_INTERNAL. */

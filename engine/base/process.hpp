@@ -8,8 +8,8 @@
 namespace plait {
 
 std::string host_name();  // "localhost" where the machine has no name
-// Whether this process sees no process of that id, which is positive. A process of another
-// container may be one it does not see.
+// Whether no process has this id, as far as this process can see; id: positive. It may not see a
+// process of another container.
 bool process_ended(pid_t id);
 
 }  // namespace plait

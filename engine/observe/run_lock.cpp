@@ -20,9 +20,9 @@ constexpr uint64_t kMost = 1024;  // maximal size of a lock file in bytes
 // The content of a lock file: "host NAME, process 123".
 constexpr char kHost[] = "host ", kProcess[] = ", process ";
 
-// How often a start tries to lock the file before it reads who has it, and at most. A run locks the
-// file before it writes its name, so an older name may be in it; and `plait ls` locks the file for
-// a moment to see whether a run has it.
+// A start tries kTries times before it reads who has the lock, and kMostTries times at most: a run
+// locks the file before it writes its name, so an older name may be in it, and `plait ls` locks the
+// file for a moment to see whether a run has it.
 constexpr int kTries = 10, kMostTries = 200;
 constexpr auto kPause = std::chrono::milliseconds(5);
 

@@ -127,7 +127,8 @@ void take_place_of(Graph& g, int32_t product, Op by, int32_t add, int32_t assign
   g.replace(static_cast<size_t>(product), std::move(by));
 }
 
-// The sum of a chain is added to a target: its first product adds to the target, and so do all.
+// The sum of a chain, which lies in the memory of another value, is added to a target: its first
+// product adds to the target, and so do all.
 bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId target) {
   ValueId first = sum;
   int32_t at = product_of(g, sum, add);

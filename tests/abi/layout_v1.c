@@ -409,7 +409,7 @@ AT(plait_comm_item, finish, 88);
 AT(plait_comm_item, abort, 96);
 AT(plait_comm_item, memory, 104);
 
-/* plait.h */
+/* engine.h, session.h */
 AT_LEAST(plait_engine_options, 56);
 AT(plait_engine_options, struct_size, 0);
 AT(plait_engine_options, log, 8);

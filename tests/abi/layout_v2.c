@@ -22,7 +22,7 @@
   _Static_assert(offsetof(type, member) == (offset), #type "." #member " moved")
 
 #if defined(__LP64__)
-/* plait.h */
+/* models.h, session.h */
 SIZE(plait_export_options, 64);
 AT(plait_export_options, struct_size, 0);
 AT(plait_export_options, max_shard_bytes, 8);

@@ -207,7 +207,7 @@ class Signals(Launch):
     def test_this_test_restores_what_it_inherits_as_ignored(self):
         """Otherwise the tests below would fail wherever this one was started by nohup or with a shell's &."""
         asked = "import default_signals, os, subprocess; default_signals.use(); print(subprocess.call(['sh', '-c', 'kill -{} $$']))"
-        for name, number in (("HUP", signal.SIGHUP), ("QUIT", signal.SIGQUIT), ("USR1", signal.SIGUSR1)):
+        for name, number in (("HUP", signal.SIGHUP), ("INT", signal.SIGINT), ("QUIT", signal.SIGQUIT), ("USR1", signal.SIGUSR1)):
             done = subprocess.run([sys.executable, "-B", "-c", asked.format(name)], capture_output=True, text=True, timeout=TIME,
                                   env={**os.environ, "PYTHONPATH": os.path.dirname(default_signals.__file__)},
                                   preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))

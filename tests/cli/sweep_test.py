@@ -228,8 +228,10 @@ class Sweep(Case):
             end = time.monotonic() + TIME
             while not self.has_open(sweep, "sweep.lock") and sweep.poll() is None and time.monotonic() < end:
                 time.sleep(0.001)
+            sweep.send_signal(signal.SIGSTOP)  # it counts its tries, and not the time
             other.write("host there, process 12\n")
             other.flush()
+            sweep.send_signal(signal.SIGCONT)
             out, err = sweep.communicate(timeout=TIME)
         self.assertEqual(sweep.returncode, 3, out + err)
         self.assertIn("the sweep in 'n' is in use by host there, process 12; ", err)

@@ -10,8 +10,11 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bindings/python"))
+sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "tests/support")]
+import default_signals
 import plait
+
+default_signals.use()
 
 TIME = 120  # seconds for a process
 TINY = {

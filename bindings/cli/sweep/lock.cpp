@@ -15,8 +15,8 @@
 namespace plait::cli {
 namespace {
 
-// How often a sweep tries to lock the file before it reads who has it, and at most. A sweep locks
-// the file before it writes its name, so an older name, or none, may be in it.
+// A sweep tries kTries times before it reads who has the lock, and kMostTries times at most: the
+// holder locks the file before it writes its name, so an older name, or none, may be in it.
 constexpr int kTries = 10, kMostTries = 200;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
@@ -42,8 +42,9 @@ SweepLock::SweepLock(const std::string& folder) {
     // A file system without locks: a second sweep could not be refused.
     if (errno != EWOULDBLOCK) fail_with("locked", errno);
     std::this_thread::sleep_for(kPause);
+    if (tries < kTries) continue;
     const std::string holder = holder_in(file_.get());
-    if (tries < kTries || (holder.empty() && tries < kMostTries)) continue;
+    if (holder.empty() && tries < kMostTries) continue;
     throw CliError(kEnvironment, "[cli] the sweep in '" + folder + "' is in use by " +
                                      (holder.empty() ? "another process" : plain(holder)) +
                                      "; wait until it ends, stop it, or name another folder with "

@@ -9,7 +9,7 @@
                 print(step.step, step.loss, session.evaluate()["metrics"])
         session.predict({"x": array})         # a Tensor: numpy.asarray(t), torch.from_dlpack(t), t.tolist()
 
-Functions raise the subclass of Error that belongs to the code which plait.h names. Objects close themselves, or at the end of a `with`.
+Functions raise the subclass of Error that belongs to the code which base.h names. Objects close themselves, or at the end of a `with`.
 """
 
 from plait.adapters import Adapters

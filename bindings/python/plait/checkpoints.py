@@ -1,7 +1,7 @@
 """Checkpoints as things: listed, verified, compared, rewritten, given to other programs. No experiment, plan or device is needed.
 
 A checkpoint is named by its folder, by best or latest in ckpt/, or by a run directory, of which the newest complete one is taken. What the
-functions return is a dict as plait/checkpoint.h, adapters.h and plait.h describe it.
+functions return is a dict as plait/checkpoint.h, adapters.h and models.h describe it.
 """
 
 import ctypes

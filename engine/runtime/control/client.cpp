@@ -215,18 +215,22 @@ void Client::receive_frames() {
 }
 
 void Client::handle(const Frame& frame) {
+  PayloadReader r(frame.payload);
   switch (frame.kind) {
     case MessageKind::kHeartbeat:
-      step_of_rank_0_ = PayloadReader(frame.payload).i64();
-      return;
+      step_of_rank_0_ = r.i64();
+      return r.done();
     case MessageKind::kReply:
       return answer(frame);
     case MessageKind::kPeer:
       return introduce(frame);
-    case MessageKind::kAskKeys:
-      return joined_.connection->put(encode_keys(identity_, PayloadReader(frame.payload).u64()));
+    case MessageKind::kAskKeys: {
+      const uint64_t what = r.u64();
+      r.done();
+      return joined_.connection->put(encode_keys(identity_, what));
+    }
     case MessageKind::kAskCall:
-      return describe_call(PayloadReader(frame.payload));
+      return describe_call(r);
     case MessageKind::kEnd:
       return finish(decode_end(frame));
     case MessageKind::kStart: {
@@ -290,6 +294,7 @@ std::string Client::heartbeat() {
 void Client::describe_call(PayloadReader r) {
   const std::string group(r.text(kMaxKey));
   const uint64_t number = r.u64();
+  r.done();
   const std::lock_guard lock(watch_mutex_);
   const auto at = watched_.find(group);
   const std::string text = at == watched_.end() ? "a different call" : at->second->text(number);

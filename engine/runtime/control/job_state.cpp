@@ -70,13 +70,29 @@ std::optional<EndReason> JobState::admit(uint32_t rank, uint32_t size) {
   return std::nullopt;
 }
 
+namespace {
+
+// Of a message that has nothing else.
+std::string text_alone(PayloadReader& r) {
+  std::string text(r.text(kMaxText));
+  r.done();
+  return text;
+}
+uint32_t u32_alone(PayloadReader& r) {
+  const uint32_t value = r.u32();
+  r.done();
+  return value;
+}
+
+}  // namespace
+
 void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
   PayloadReader r(frame.payload);
   if (frame.kind == MessageKind::kArrive) return arrive(rank, frame, now);
   if (frame.kind == MessageKind::kGoodbye) return goodbye(rank, now);
   // Also of a rank that failed before it could introduce itself.
   if (frame.kind == MessageKind::kAbort)
-    return end(PLAIT_ERR_PEER, name(rank) + " aborted: " + std::string(r.text(kMaxText)));
+    return end(PLAIT_ERR_PEER, name(rank) + " aborted: " + text_alone(r));
   if (!ranks_[rank].arrival)
     fail_data("[control] a message from a rank that has not sent its arrival");
   switch (frame.kind) {
@@ -90,7 +106,7 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
     case MessageKind::kGet:
       return get(rank, r);
     case MessageKind::kCancel:
-      return cancel(rank, r.u32());
+      return cancel(rank, u32_alone(r));
     case MessageKind::kForget:
       return forget(r);
     case MessageKind::kGroupProgress:
@@ -100,7 +116,7 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
     case MessageKind::kKeys:
       return phase_ == JobPhase::kRendezvous ? add_keys(rank, frame) : void();
     case MessageKind::kReport:
-      return end(PLAIT_ERR_PEER, std::string(r.text(kMaxText)));
+      return end(PLAIT_ERR_PEER, text_alone(r));
     default:
       fail_data("[control] an unexpected message");
   }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "plugins/formats/hf/model.hpp"
 #include "plugins/formats/hf/read_config.hpp"

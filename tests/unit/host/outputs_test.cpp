@@ -352,8 +352,8 @@ std::string generating() {
 // The functions of the host's headers that return an error.
 std::set<std::string> fallible() {
   std::stringstream text;
-  for (const char* header :
-       {"plait.h", "encode.h", "data.h", "generate.h", "view.h", "adapters.h", "replay.h"})
+  for (const char* header : {"engine.h", "session.h", "models.h", "encode.h", "data.h",
+                             "generate.h", "view.h", "adapters.h", "replay.h"})
     text << std::ifstream(PLAIT_SOURCE_FOLDER "/abi/plait/" + std::string(header)).rdbuf();
   const std::string all = text.str();
   const std::string before = "plait_error *PLAIT_CALL ";

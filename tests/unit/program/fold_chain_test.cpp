@@ -10,7 +10,8 @@ using namespace plait::program;
 namespace {
 
 struct Fixture : TextFixture {
-  // Adds %6 + %7, the products of these lines, to `target`. where: the sum lies there.
+  // Adds %6 + %7, the products of these lines, to `target`. where: the place of the sum, such as
+  // " at 3:0".
   void folds(const std::string& products, const std::string& target, const std::string& after,
              const std::string& where = "") {
     fold(products + R"(
@@ -71,7 +72,7 @@ TEST_CASE_FIXTURE(Fixture, "a first product that has a bias") {
   )");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a chain that is wanted itself") {
+TEST_CASE_FIXTURE(Fixture, "a chain whose sum is kept") {
   folds(R"(
     %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @a
     %7 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @b

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "engine/runtime/control/auth.hpp"
 #include "engine/runtime/control/collective_order_check.hpp"
 #include "engine/runtime/control/job_state.hpp"
@@ -105,6 +108,9 @@ TEST_CASE("rank 0 refuses a request that is cut or has more behind it, and answe
       bytes_of(FrameWriter(MessageKind::kSet).u32(1).text("k").text("v")),
       bytes_of(FrameWriter(MessageKind::kGet).u32(1).text("k")),
       bytes_of(FrameWriter(MessageKind::kForget).text("k")),
+      bytes_of(FrameWriter(MessageKind::kCancel).u32(1)),
+      bytes_of(FrameWriter(MessageKind::kAbort).text("why")),
+      bytes_of(FrameWriter(MessageKind::kReport).text("why")),
       bytes_of(FrameWriter(MessageKind::kCallDescription).text("'sum'")),
   };
   for (const std::string& request : requests) {

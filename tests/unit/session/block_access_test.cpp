@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "engine/checkpoint/safetensors.hpp"
+#include "engine/runtime/queue.hpp"
 #include "tests/unit/session/sessions.hpp"
 
 namespace {
@@ -43,7 +44,6 @@ TEST_CASE("a large weight in two halves is written, read and saved whole") {
 }
 
 TEST_CASE("a large weight is drawn and loaded in pieces as it is at once") {
-  // More than a transfer takes at once, 4 MiB.
   const std::vector<std::string> whole = {"model.layers[0].out=200000", "precision.compute=bf16"};
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> keys = whole;
@@ -54,7 +54,7 @@ TEST_CASE("a large weight is drawn and loaded in pieces as it is at once") {
   const Folder folder;
   const Rank rank(whole, files, without_files());
   const plan::Parameter& p = rank.plan->parameters[0];
-  REQUIRE(program::bytes(p.shape) == 200000 * 6 * sizeof(float));
+  REQUIRE(program::bytes(p.shape) > runtime::Transfers::kPiece);
   const std::vector<float> drawn = read(rank, p);
   std::vector<float> loaded(drawn.size());
   for (size_t i = 0; i < loaded.size(); ++i)

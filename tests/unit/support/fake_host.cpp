@@ -3,9 +3,9 @@
 #include <dlfcn.h>
 #include <plait/device.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
+
+#include "tests/support/plugin_folder.hpp"
 
 namespace plait::fake {
 namespace {
@@ -13,13 +13,6 @@ namespace {
 plait_error* make_error(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
   delete cause;
   return new plait_error{code, size == PLAIT_NTS ? std::string(text) : std::string(text, size)};
-}
-
-// The build tree has the layout of an installed one, and tests are in its tests/bin.
-std::filesystem::path plugin_folder() {
-  if (const char* folder = std::getenv("PLAIT_TEST_PLUGINS")) return folder;
-  const auto tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  return tests / "../../lib/plait" / ("plugins-" + std::to_string(PLAIT_ABI_VERSION));
 }
 
 // The fields that every item struct begins with.
@@ -52,7 +45,7 @@ plait_error* Host::add(const plait_host* host, const char* kind, const void* ite
 }
 
 void Host::load(const std::string& name) {
-  const auto path = plugin_folder() / ("plait-" + name + ".so");
+  const auto path = test::plugin_folder() / ("plait-" + name + ".so");
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: items are in it
   if (!library) throw std::runtime_error(dlerror());
   auto entry = reinterpret_cast<plait_plugin_entry>(dlsym(library, PLAIT_PLUGIN_ENTRY));
