@@ -79,6 +79,7 @@ void Normalizer::write() {
       program::store_element(type, bytes.data(), static_cast<int64_t>(i), v);
     }
     executor_.write(at, bytes.data(), bytes.size());
+    executor_.sync();  // a device of the host reads `bytes` until then
   };
   for (const plan::Normalization& n : plan_.normalizations) {
     const Numbers numbers = n.automatic ? found_.at(n.field) : Numbers{n.mean, n.deviation};
@@ -87,7 +88,6 @@ void Normalizer::write() {
     put(n.mean_at, numbers.mean, false);
     put(n.inverse_at, numbers.deviation, true);
   }
-  executor_.sync();
   ready_ = true;
 }
 
