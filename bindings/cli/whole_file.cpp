@@ -140,11 +140,9 @@ void write_whole_file(const std::string& path, const std::string& text) {
 }
 
 bool print_or_write(Terminal& terminal, const std::string& path, const std::string& text) {
-  if (path == "-")
-    terminal.raw(text);
-  else
-    write_whole_file(path, text);
-  return path == "-";
+  const bool prints = path == "-";
+  prints ? terminal.raw(text) : write_whole_file(path, text);
+  return prints;
 }
 
 std::string partial_path(const std::string& path) {

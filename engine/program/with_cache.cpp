@@ -184,8 +184,9 @@ class CacheWriter {
         refuse(op, "(" + op.name + ") needs all tokens of a sample at once");
       in.push_back(cut ? rows_at(op, op.in[k], s.in[k].dim) : forms_[op.in[k]].value);
     }
-    for (size_t k = 0; k < op.out.size(); ++k)
-      if (any) check_dimension(op, from_.shape(op.out[k]), s.out[k]);
+    if (any)
+      for (size_t k = 0; k < op.out.size(); ++k)
+        check_dimension(op, from_.shape(op.out[k]), s.out[k]);
     const std::vector<ValueId> out = write_rows(op, s, std::move(in));
     for (size_t k = 0; k < op.out.size(); ++k) {
       if (any && !s.out[k].is_shard())
@@ -198,7 +199,7 @@ class CacheWriter {
   // A rule may divide a dimension that has more than the tokens: (B, S, 8) as (B, S * 8).
   void check_dimension(const Op& op, const plait_shape& whole, const Placement& cut) const {
     if (!cut.is_shard() || whole.dims[cut.dim] == inputs_.length) return;
-    refuse(op, "(" + op.name + ") joins the numbers of all tokens of a sample, as " + text(whole));
+    refuse(op, "(" + op.name + ") makes " + text(whole) + " of all tokens of a sample");
   }
 
   std::vector<ValueId> write_rows(const Op& op, const Sharding& s, std::vector<ValueId> in) {

@@ -226,12 +226,16 @@ class Sweep(Case):
             command = [PLAIT, "sweep", "t.toml", "run.seed=1,2", "--dir", "n"]
             sweep = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             end = time.monotonic() + TIME
-            while not self.has_open(sweep, "sweep.lock") and sweep.poll() is None and time.monotonic() < end:
+            opened = False
+            while not opened and sweep.poll() is None and time.monotonic() < end:
                 time.sleep(0.001)
-            sweep.send_signal(signal.SIGSTOP)  # it counts its tries, and not the time
-            other.write("host there, process 12\n")
-            other.flush()
-            sweep.send_signal(signal.SIGCONT)
+                sweep.send_signal(signal.SIGSTOP)  # a stopped process makes no tries
+                try:
+                    if opened := self.has_open(sweep, "sweep.lock"):
+                        other.write("host there, process 12\n")
+                        other.flush()
+                finally:
+                    sweep.send_signal(signal.SIGCONT)
             out, err = sweep.communicate(timeout=TIME)
         self.assertEqual(sweep.returncode, 3, out + err)
         self.assertIn("the sweep in 'n' is in use by host there, process 12; ", err)

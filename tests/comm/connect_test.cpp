@@ -99,7 +99,7 @@ TEST_SUITE("failure") {
           CAPTURE(outcomes[rank].text);
           CHECK(outcomes[rank].code == (rank == deaf ? PLAIT_ERR_CONFIG : PLAIT_ERR_PEER));
           CHECK(contains(outcomes[rank].text, rank == deaf ? "interface 'no0'" : why));
-          CHECK(outcomes[rank].seconds < 9);
+          CHECK(outcomes[rank].seconds < 9);  // who waits for a store, waits 10 s
         }
         CHECK(live_errors() == 0);
       }

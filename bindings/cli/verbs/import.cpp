@@ -9,7 +9,6 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/help/declarations.hpp"
-#include "bindings/cli/help/usage.hpp"
 #include "bindings/cli/item_toml.hpp"
 #include "bindings/cli/replaced.hpp"
 #include "bindings/cli/runs/metrics.hpp"
@@ -18,7 +17,7 @@ namespace plait::cli {
 namespace {
 
 struct ImportArguments {
-  std::vector<std::string> places;  // FORMAT FOLDER OUT
+  std::string format, folder, out;
   std::vector<std::string> options;
 };
 
@@ -43,47 +42,40 @@ std::string how_to_train(const Engine& engine, const std::string& file) {
          "; then: plait check " + word;
 }
 
-constexpr const char* kFormat =
-    "hf: Hugging Face; peft: an adapter of its library PEFT, with --option base=FOLDER; `plait "
-    "plugins format` lists all";
 constexpr const char* kFolder = "the folder of the model, whose weights stay there";
 constexpr const char* kOut =
     "a new folder for experiment.toml, weights.map.json, config and tokenizer";
 
 // A format that is none is told before what is missing behind it.
-void check_given(const Engine& engine, const std::vector<std::string>& places) {
-  if (places.size() == 3) return;
-  std::vector<std::string> formats;
-  for (const Json& item : Declarations(engine).items("plait.format/1"))
-    formats.push_back(item.at("name").get<std::string>());
-  if (std::find(formats.begin(), formats.end(), places[0]) == formats.end()) {
-    const std::string near = nearest(places[0], formats);
-    throw CliError(kUsage, "[import] unknown format '" + places[0] + "'" +
-                               (near.empty() ? "" : " (did you mean '" + near + "'?)") +
-                               "; known are: " + joined(formats, ", "));
-  }
+void check_given(const Engine& engine, const ImportArguments& given, const std::string& format) {
+  if (!given.out.empty()) return;
+  const std::vector<Json> known = Declarations(engine).items("plait.format/1");
+  const bool is_known = std::any_of(known.begin(), known.end(), [&](const Json& item) {
+    return item.at("name") == given.format;
+  });
+  if (!is_known) engine.import_model(format, "", "");  // says which there are
   throw CliError(kUsage, "[cli] plait import needs " +
-                             (places.size() == 1 ? std::string("FOLDER: ") + kFolder
-                                                 : std::string("OUT: ") + kOut) +
+                             (given.folder.empty() ? std::string("FOLDER: ") + kFolder
+                                                   : std::string("OUT: ") + kOut) +
                              "; see plait import --help");
 }
 
 int import_model(Context& context, const ImportArguments& arguments) {
   Engine engine = context.open_engine();
-  check_given(engine, arguments.places);
-  const std::string &folder = arguments.places[1], &out = arguments.places[2];
   context.failed = kUsage;  // a model that is named on the command line, and is none
-  Replaced old(context, "import", out);
-  const std::string format = item_toml(arguments.places[0], arguments.options);
-  const Json done = Json::parse(
-      naming_options("format", format, [&] { return engine.import_model(format, folder, out); }));
+  const std::string format = item_toml(arguments.format, arguments.options);
+  check_given(engine, arguments, format);
+  Replaced old(context, "import", arguments.out);
+  const Json done = Json::parse(naming_options("format", format, [&] {
+    return engine.import_model(format, arguments.folder, arguments.out);
+  }));
   old.done();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
-  context.terminal.line(
-      counted(done.value("parameters", 0LL), "tensor") +
-      strf(", %.1f MB, read from %s, not copied", done.value("bytes", 0.0) / 1e6, folder.c_str()));
-  context.terminal.line("to train: " + how_to_train(engine, out + "/experiment.toml"));
+  context.terminal.line(counted(done.value("parameters", 0LL), "tensor") +
+                        strf(", %.1f MB, read from %s, not copied", done.value("bytes", 0.0) / 1e6,
+                             arguments.folder.c_str()));
+  context.terminal.line("to train: " + how_to_train(engine, arguments.out + "/experiment.toml"));
   return kOk;
 }
 
@@ -92,10 +84,12 @@ int import_model(Context& context, const ImportArguments& arguments) {
 void add_import(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand("import", "makes an experiment of another library's model");
   const auto arguments = std::make_shared<ImportArguments>();
-  verb->add_option("FORMAT FOLDER OUT", arguments->places,
-                   std::string(kFormat) + "; then " + kFolder + ", and " + kOut)
-      ->required()
-      ->expected(1, 3);
+  verb->add_option("FORMAT", arguments->format,
+                   "hf: Hugging Face; peft: an adapter of its library PEFT, with --option "
+                   "base=FOLDER; `plait plugins format` lists all")
+      ->required();
+  verb->add_option("FOLDER", arguments->folder, kFolder);  // missing: check_given()
+  verb->add_option("OUT", arguments->out, kOut);
   verb->add_option("--option", arguments->options, "an option of the format; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

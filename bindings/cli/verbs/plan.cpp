@@ -33,7 +33,7 @@ constexpr const char* kAllPrograms = "true";
 // The plan of one of the ranks that the experiment asks for.
 Plan plan_of(const Experiment& experiment, int64_t rank) {
   const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
-  if (rank < 0 || rank >= ranks)
+  if (rank >= ranks)
     throw CliError(kUsage,
                    strf("[cli] --rank is %lld, but [topology] has ", static_cast<long long>(rank)) +
                        (ranks == 1 ? "only rank 0"

@@ -14,6 +14,13 @@ constexpr size_t kMaxGroups =
     16;  // per rank: an axis and a channel have at most as many groups as ranks
 constexpr uint32_t kMaxNamed = 32;  // ranks in one message
 
+// Of a message that holds nothing else.
+std::string text_alone(PayloadReader& r) {
+  std::string text(r.text(kMaxText));
+  r.done();
+  return text;
+}
+
 }  // namespace
 
 std::string last_seen(const std::string& host, uint64_t process_id, int64_t step) {
@@ -70,22 +77,6 @@ std::optional<EndReason> JobState::admit(uint32_t rank, uint32_t size) {
   return std::nullopt;
 }
 
-namespace {
-
-// Of a message that has nothing else.
-std::string text_alone(PayloadReader& r) {
-  std::string text(r.text(kMaxText));
-  r.done();
-  return text;
-}
-uint32_t u32_alone(PayloadReader& r) {
-  const uint32_t value = r.u32();
-  r.done();
-  return value;
-}
-
-}  // namespace
-
 void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
   PayloadReader r(frame.payload);
   if (frame.kind == MessageKind::kArrive) return arrive(rank, frame, now);
@@ -106,7 +97,7 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
     case MessageKind::kGet:
       return get(rank, r);
     case MessageKind::kCancel:
-      return cancel(rank, u32_alone(r));
+      return cancel(rank, r);
     case MessageKind::kForget:
       return forget(r);
     case MessageKind::kGroupProgress:
@@ -290,7 +281,9 @@ void JobState::get(uint32_t rank, PayloadReader r) {
 
 // Every request has one reply: of a cancelled one either the value that was published before, or
 // that there is none.
-void JobState::cancel(uint32_t rank, uint32_t request) {
+void JobState::cancel(uint32_t rank, PayloadReader r) {
+  const uint32_t request = r.u32();
+  r.done();
   if (!ranks_[rank].waits.contains(request)) return;  // its reply is already on the way
   withdraw(rank, request);
   reply(rank, request, PLAIT_ERR_CANCELLED, "");

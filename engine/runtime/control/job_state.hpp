@@ -76,7 +76,7 @@ class JobState {
   void add_keys(uint32_t rank, const Frame& frame);
   void set(uint32_t rank, PayloadReader r);
   void get(uint32_t rank, PayloadReader r);
-  void cancel(uint32_t rank, uint32_t request);
+  void cancel(uint32_t rank, PayloadReader r);
   void withdraw(uint32_t rank, uint32_t request);
   void forget(PayloadReader r);
   void begin_call(uint32_t rank, PayloadReader r);

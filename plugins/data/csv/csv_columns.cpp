@@ -181,7 +181,7 @@ std::string Columns::known() const {
            "their numbers 0, 1, …";
   if (request_.header == Header::kNo)
     return text +
-           ", their numbers, because of header = false; if the first line holds the names, set "
+           "; with header = false columns have numbers; if the first line holds their names, set "
            "header = true";
   if (!header_ && request_.header == Header::kAuto)
     return text +

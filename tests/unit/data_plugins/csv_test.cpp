@@ -367,8 +367,8 @@ TEST_CASE("csv says what a file that it cannot read probably is") {
   CHECK(contains(Csv("a,b\n1,2\n", {{"header", "false"}}).error(), "set header = true"));
   CHECK(contains(
       Csv("a,b\n1,2\n", {{"header", "false"}, {"target", "[\"b\"]"}}).error(PLAIT_ERR_CONFIG),
-      "target names column 'b', which does not exist; the columns are '0', '1', their "
-      "numbers, because of header = false; if the first line holds the names, set "
+      "target names column 'b', which does not exist; the columns are '0', '1'; with "
+      "header = false columns have numbers; if the first line holds their names, set "
       "header = true"));
   CHECK(contains(
       Csv("1,2\n3,4\n", {{"header", "true"}, {"input", "[\"0\"]"}}).error(PLAIT_ERR_CONFIG),

@@ -32,7 +32,7 @@ Lines lines_of(const std::string& path) {
   std::ifstream file(path);
   REQUIRE_MESSAGE(file, path);
   Lines all;
-  for (std::string line; std::getline(file, line);) all.insert(line);
+  for (std::string line; std::getline(file, line);) CHECK_MESSAGE(all.insert(line).second, line);
   return all;
 }
 

@@ -139,8 +139,8 @@ TEST_CASE("refused: generation where it cannot be") {
          {"an end of the vocabulary", {"generate.end=[0, 8]"}, "", PLAIT_OK},
          {"one of all tokens",
           {kFlat[0], kFlat[1], "generate.length=6"},
-          "[generate] 'model.flatten1' (reshape) joins the numbers of all tokens of a sample, as "
-          "f32 (2, 48), so the model cannot be generated token by token"},
+          "[generate] 'model.flatten1' (reshape) makes f32 (2, 48) of all tokens of a sample, so "
+          "the model cannot be generated token by token"},
          {"a parameter for each token",
           {kFlat[0], kFlat[1]},
           "[model.linear1] parameter 'model.linear1.weight' has shape f32 (4, 48) in training, "

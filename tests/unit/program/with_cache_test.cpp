@@ -196,8 +196,8 @@ TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
       {"%4 f32 (2, 8, 8) = matmul(%3, %3) {transpose_b: true} @scores",
        "'scores' (matmul) needs all tokens of a sample at once"},
       {"%4 f32 (2, 32) = reshape(%3) {shape: [2, 32]} @flat",
-       "[generate] 'flat' (reshape) joins the numbers of all tokens of a sample, as f32 (2, 32), "
-       "so the model cannot be generated token by token"},
+       "[generate] 'flat' (reshape) makes f32 (2, 32) of all tokens of a sample, so the model "
+       "cannot be generated token by token"},
       {"%4 f32 (6, 4) = map(%2) [exp(x0)] @table",
        "[generate] the output of the model is f32 (6, 4), expected numbers for each token, "
        "(samples, tokens, vocabulary)"},

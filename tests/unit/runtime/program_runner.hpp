@@ -1,7 +1,6 @@
 // Runs a graph that a test wrote, on a device plugin of the build tree.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "engine/plan/plan_draft.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/runtime/executor.hpp"
+#include "tests/support/plugin_folder.hpp"
 
 namespace plait::test {
 
@@ -29,10 +29,8 @@ struct Plugins {
 inline std::shared_ptr<plugin::Registry> load_plugins(const std::vector<std::string>& names,
                                                       plugin::RegistrySettings settings = {}) {
   auto plugins = std::make_shared<Plugins>(std::move(settings));
-  const char* given = std::getenv("PLAIT_TEST_PLUGINS");
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path(),
-                              folder = given ? std::filesystem::path(given)
-                                             : own / "../../lib/plait/plugins-1";
+                              folder = test::plugin_folder();
   for (const auto& name : names) {
     std::filesystem::path file = folder / ("plait-" + name + ".so");
     if (!std::filesystem::exists(file)) file = own / "../../plugins-aside" / file.filename();
