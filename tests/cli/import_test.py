@@ -211,8 +211,8 @@ class Import(Case):
             self.write(name + "/config.json", text)
         for code, words, *says in (
                 (2, ["import", "gguf", HF / "llama", "x"], "unknown format 'gguf'", "hf"),
-                (2, ["import", "gguf", HF / "llama"], "[plugin] unknown format 'gguf'; known are: hf, peft"),
-                (2, ["import", "hff"], "[plugin] unknown format 'hff' (did you mean 'hf'?); known are: hf, peft"),
+                (2, ["import", "gguf", HF / "llama"], "[cli] unknown format 'gguf'; known are: hf, peft"),
+                (2, ["import", "hff"], "[cli] unknown format 'hff' (did you mean 'hf'?); known are: hf, peft"),
                 (2, ["import", "hf"], "[cli] plait import needs FOLDER: the folder of the model, whose weights stay there; see plait import --help"),
                 (2, ["import", "hf", HF / "llama"], "[cli] plait import needs OUT: a new folder for experiment.toml, "),
                 (2, ["generate", HF / "llama", "--ids", "1"], "llama NEW_FOLDER", "import hf"),

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace plait::cli {
 namespace {
 
 struct ImportArguments {
-  std::string format, folder, out;
+  std::string format;
+  std::optional<std::string> folder, out;
   std::vector<std::string> options;
 };
 
@@ -48,16 +50,17 @@ constexpr const char* kOut =
 
 // A format that is none is told before what is missing behind it.
 void check_given(const Engine& engine, const ImportArguments& given, const std::string& format) {
-  if (!given.out.empty()) return;
+  if (given.out) return;
   const std::vector<Json> known = Declarations(engine).items("plait.format/1");
   const bool is_known = std::any_of(known.begin(), known.end(), [&](const Json& item) {
     return item.at("name") == given.format;
   });
-  if (!is_known) engine.import_model(format, "", "");  // says which there are
-  throw CliError(kUsage, "[cli] plait import needs " +
-                             (given.folder.empty() ? std::string("FOLDER: ") + kFolder
-                                                   : std::string("OUT: ") + kOut) +
-                             "; see plait import --help");
+  if (!is_known)  // says which there are
+    naming_options("format", format, [&] { return engine.import_model(format, "", ""); });
+  throw CliError(
+      kUsage, "[cli] plait import needs " +
+                  (given.folder ? std::string("OUT: ") + kOut : std::string("FOLDER: ") + kFolder) +
+                  "; see plait import --help");
 }
 
 int import_model(Context& context, const ImportArguments& arguments) {
@@ -65,17 +68,17 @@ int import_model(Context& context, const ImportArguments& arguments) {
   context.failed = kUsage;  // a model that is named on the command line, and is none
   const std::string format = item_toml(arguments.format, arguments.options);
   check_given(engine, arguments, format);
-  Replaced old(context, "import", arguments.out);
-  const Json done = Json::parse(naming_options("format", format, [&] {
-    return engine.import_model(format, arguments.folder, arguments.out);
-  }));
+  const std::string &folder = *arguments.folder, &out = *arguments.out;
+  Replaced old(context, "import", out);
+  const Json done = Json::parse(
+      naming_options("format", format, [&] { return engine.import_model(format, folder, out); }));
   old.done();
   context.terminal.record(done);
   for (const Json& file : done.at("files")) context.terminal.line(file.get<std::string>());
-  context.terminal.line(counted(done.value("parameters", 0LL), "tensor") +
-                        strf(", %.1f MB, read from %s, not copied", done.value("bytes", 0.0) / 1e6,
-                             arguments.folder.c_str()));
-  context.terminal.line("to train: " + how_to_train(engine, arguments.out + "/experiment.toml"));
+  context.terminal.line(
+      counted(done.value("parameters", 0LL), "tensor") +
+      strf(", %.1f MB, read from %s, not copied", done.value("bytes", 0.0) / 1e6, folder.c_str()));
+  context.terminal.line("to train: " + how_to_train(engine, out + "/experiment.toml"));
   return kOk;
 }
 
