@@ -61,7 +61,7 @@ TEST_CASE("synthetic values are the same on every machine") {
 }
 
 // By tests/golden/golden_datasets.py, which follows the definition alone.
-TEST_CASE("synthetic values are those of the definition, which no version may change") {
+TEST_CASE("synthetic values follow the definition, which no version may change") {
   const auto made = [](const char* classes) {
     return Options::Given{{"samples", "6"}, {"shape", "[2]"}, {"seed", "7"}, {"classes", classes}};
   };

@@ -46,7 +46,7 @@ std::string only_in(const Lines& a, const Lines& b) {
 
 }  // namespace
 
-TEST_CASE("the kernels of a device are those of its list") {
+TEST_CASE("a device has exactly the kernels of its list") {
   for (const std::string plugin : {"device-cpu", "device-reference"}) {
     const std::string list = PLAIT_SOURCE_FOLDER "/tests/unit/kernel_items/" + plugin + ".txt";
     CAPTURE(list);
