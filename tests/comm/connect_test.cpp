@@ -1,4 +1,4 @@
-// Groups of gloo that cannot connect: each rank has a reason, and none waits for another.
+// Groups that cannot connect: each rank has a reason, and none waits for another.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -35,6 +35,34 @@ class FewDescriptors {
 
  private:
   rlimit before_{};
+};
+
+// Gives one rank another invitation to the shared memory than rank 0 has published.
+class WrongInvitation {
+ public:
+  explicit WrongInvitation(const MemoryStore& store)
+      : whole_(*store.raw()), raw_{sizeof(plait_store), this, set, get, get_within} {}
+  const plait_store* raw() const { return &raw_; }
+
+ private:
+  static plait_error* set(void* self, const char* key, const void* data, uint64_t size) {
+    const plait_store& whole = static_cast<WrongInvitation*>(self)->whole_;
+    return whole.set(whole.self, key, data, size);
+  }
+  static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
+                          uint64_t* size) {
+    const plait_store& whole = static_cast<WrongInvitation*>(self)->whole_;
+    plait_error* const e = whole.get(whole.self, key, data, capacity, size);
+    if (!e && std::string(key) == "shm") *size = 1;
+    return e;
+  }
+  static plait_error* get_within(void* self, const char* key, double seconds, void* data,
+                                 uint64_t capacity, uint64_t* size, uint32_t* found) {
+    const plait_store& whole = static_cast<WrongInvitation*>(self)->whole_;
+    return whole.get_within(whole.self, key, seconds, data, capacity, size, found);
+  }
+  const plait_store& whole_;
+  const plait_store raw_;
 };
 
 bool contains(const std::string& text, const std::string& part) {
@@ -100,6 +128,28 @@ TEST_SUITE("failure") {
           CHECK(outcomes[rank].code == (rank == deaf ? PLAIT_ERR_CONFIG : PLAIT_ERR_PEER));
           CHECK(contains(outcomes[rank].text, rank == deaf ? "interface 'no0'" : why));
           CHECK(outcomes[rank].seconds < 9);  // who waits for a store, waits 10 s
+        }
+        CHECK(live_errors() == 0);
+      }
+  }
+
+  TEST_CASE("nobody waits for a rank that does not get the shared memory") {
+    for (const auto& plugin : plugins())
+      for (uint32_t lost = 1; lost < 3 && plugin->name() == "shm"; ++lost) {
+        CAPTURE(lost);
+        MemoryStore store;
+        const WrongInvitation wrong(store);
+        const auto outcomes = each_rank(3, [&](uint32_t rank) {
+          const Comm comm(*plugin, rank == lost ? wrong.raw() : store.raw(), rank, 3,
+                          {"data[0]", 60, 60});
+        });
+        const std::string name = "rank " + std::to_string(lost);
+        for (const Outcome& o : outcomes) {
+          CAPTURE(o.text);
+          CHECK(o.code == PLAIT_ERR_PEER);
+          CHECK(contains(o.text, name + " (data " + std::to_string(lost) +
+                                     ") does not get the shared memory of rank 0 (data 0): "));
+          CHECK(o.seconds < 9);  // who waits for the rank, waits 60 s
         }
         CHECK(live_errors() == 0);
       }

@@ -10,6 +10,29 @@
 #include "plugins/comm/shm/handover.hpp"
 
 namespace plait::comm_shm {
+namespace {
+
+constexpr const char* kFailed = "shm.failed";
+constexpr size_t kMostFailedBytes = 1000;  // Store::get_within() takes 1024
+
+// For the members that do not have the file, through which failures are told otherwise. The first
+// text is kept: where the key is in use, another one is as good.
+void publish_failure(const Host& host, const Store& store, std::string_view text) noexcept {
+  try {
+    store.set(kFailed, text.substr(0, kMostFailedBytes));
+  } catch (const Error& e) {
+    host.raw()->error_free(e.take());
+  } catch (const std::bad_alloc&) {  // the others then learn of it by their time-outs
+  }
+}
+
+// Throws what a member has published.
+void check_published(const Store& store) {
+  if (!store.has_get_within()) return;
+  if (const auto text = store.get_within(kFailed, 0, "")) fail(PLAIT_ERR_PEER, *text);
+}
+
+}  // namespace
 
 GroupEndpoint::GroupEndpoint(const Host& host, const plait_comm_setup& setup)
     : members_("shm", setup),
@@ -25,12 +48,7 @@ GroupEndpoint::GroupEndpoint(const Host& host, const plait_comm_setup& setup)
                                  ": ranks on several hosts share no memory; choose another "
                                  "topology.backend, such as gloo");
   if (members_.size == 1) return;
-  try {
-    rendezvous(Store(host, setup.store));
-  } catch (const std::exception& e) {
-    if (file_) fail_all(e.what());
-    throw;
-  }
+  rendezvous(host, Store(host, setup.store));
   monitor_.start(*file_, members_.rank, members_.size);
 }
 
@@ -70,8 +88,10 @@ void GroupEndpoint::share_file(const Store& store, Clock::time_point deadline) {
   store.set("shm", server->invitation());
   // A rank that has found the file on another way asks for nothing.
   while (server->served() + 1 < members_.size && !all_present()) {
+    const uint32_t before = server->served();
     server->serve(std::chrono::milliseconds(10));
     check();
+    if (server->served() == before) check_published(store);
     if (Clock::now() >= deadline) fail_missing();
   }
 }
@@ -90,6 +110,7 @@ void GroupEndpoint::open_file(const Store& store, Clock::time_point deadline) {
     });
     file_ = std::make_unique<File>(members_, std::move(received.fd), received.key);
   } catch (const std::runtime_error& e) {
+    check_published(store);  // where rank 0 has failed, that is the reason
     fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[members_.rank] +
                              " does not get the shared memory of " + first + ": " + e.what());
   }
@@ -106,8 +127,19 @@ void GroupEndpoint::join() {
   wake(0);
 }
 
+void GroupEndpoint::rendezvous(const Host& host, const Store& store) {
+  try {
+    connect(store);
+  } catch (const std::exception& e) {
+    const std::string_view text = e.what();  // empty: the store failed, for the job is over
+    if (file_) fail_all(std::string(text));
+    if (!text.empty()) publish_failure(host, store, text);
+    throw;
+  }
+}
+
 // Rank 0 waits for all ranks; the others wait until rank 0 says that all have joined.
-void GroupEndpoint::rendezvous(const Store& store) {
+void GroupEndpoint::connect(const Store& store) {
   const auto deadline = after(connect_timeout_);
   const bool first = members_.rank == 0;
   first ? share_file(store, deadline) : open_file(store, deadline);
@@ -117,6 +149,7 @@ void GroupEndpoint::rendezvous(const Store& store) {
     return all;
   };
   wait(all_joined, [&] {
+    if (first) check_published(store);
     if (Clock::now() >= deadline) fail_missing();
   });
   if (!first) return;

@@ -55,7 +55,8 @@ class GroupEndpoint {
   void wait(Ready&& ready, Poll&& poll_peers);
 
  private:
-  void rendezvous(const Store& store);
+  void rendezvous(const Host& host, const Store& store);
+  void connect(const Store& store);
   void share_file(const Store& store, Clock::time_point deadline);
   void open_file(const Store& store, Clock::time_point deadline);
   bool is_absent(uint32_t rank) const { return file_->rank_state(rank).presence == kExpected; }

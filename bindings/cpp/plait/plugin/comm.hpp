@@ -39,14 +39,18 @@ class Store {
   template <size_t Most = 1024>
   std::optional<std::string> get_within(const std::string& key, double seconds,
                                         const std::string& missed) const {
-    constexpr size_t kSize = offsetof(plait_store, get_within) + sizeof(plait_store::get_within);
-    if (s_->struct_size < kSize || !s_->get_within) return get<Most>(key, missed);
+    if (!has_get_within()) return get<Most>(key, missed);
     std::array<char, Most> value;
     uint64_t size = 0;
     uint32_t found = 0;
     check(s_->get_within(s_->self, key.c_str(), seconds, value.data(), Most, &size, &found));
     if (!found) return std::nullopt;
     return std::string(value.data(), size);
+  }
+  // Stores of older hosts have none.
+  bool has_get_within() const {
+    constexpr size_t kSize = offsetof(plait_store, get_within) + sizeof(plait_store::get_within);
+    return s_->struct_size >= kSize && s_->get_within;
   }
 
  private:
