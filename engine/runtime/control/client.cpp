@@ -160,6 +160,7 @@ void Client::run() noexcept {
   try {
     last_received_ = Clock::now();
     next_heartbeat_ = last_received_;
+    receive_frames();  // those that came together with the welcome, for which poll() tells nothing
     while (!closed_ && !leaving_.load()) poll_once();
     if (!closed_) leave();
   } catch (...) {
@@ -234,6 +235,7 @@ void Client::handle(const Frame& frame) {
     case MessageKind::kEnd:
       return finish(decode_end(frame));
     case MessageKind::kStart: {
+      r.done();
       const std::lock_guard lock(mutex_);
       started_ = true;
       changed_.notify_all();

@@ -80,7 +80,10 @@ std::optional<EndReason> JobState::admit(uint32_t rank, uint32_t size) {
 void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
   PayloadReader r(frame.payload);
   if (frame.kind == MessageKind::kArrive) return arrive(rank, frame, now);
-  if (frame.kind == MessageKind::kGoodbye) return goodbye(rank, now);
+  if (frame.kind == MessageKind::kGoodbye) {
+    r.done();
+    return goodbye(rank, now);
+  }
   // Also of a rank that failed before it could introduce itself.
   if (frame.kind == MessageKind::kAbort)
     return end(PLAIT_ERR_PEER, name(rank) + " aborted: " + text_alone(r));

@@ -2,10 +2,14 @@
 #include "engine/runtime/control/messages.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "engine/runtime/control.hpp"
 #include "engine/runtime/control/auth.hpp"
 #include "engine/runtime/control/collective_order_check.hpp"
 #include "engine/runtime/control/job_state.hpp"
@@ -37,6 +41,60 @@ Arrival an_arrival() {
   Arrival arrival{{"rank 1", "node", "here:7"}, "boot", 7, 100, {}};
   for (size_t i = 0; i < arrival.identity.size(); ++i) arrival.identity[i] = 1000 + i;
   return arrival;
+}
+
+// A rank 0 for one rank: admits it, sends it some bytes, and waits until it has left.
+class RankZero {
+ public:
+  explicit RankZero(std::string bytes)
+      : listener_(runtime::testing::listen_on_loopback(port_)),
+        thread_([this, bytes] { run(bytes); }) {}
+  ~RankZero() {
+    thread_.join();
+    close(listener_);
+  }
+  runtime::testing::Setup setup() const {
+    runtime::testing::Setup setup;
+    setup.rendezvous = "127.0.0.1:" + std::to_string(port_);
+    setup.secret = kSecret;
+    setup.timeouts.connect_timeout = 20;  // in which the other thread has to answer
+    return setup;
+  }
+
+ private:
+  static constexpr const char* kSecret = "a secret of the job, 32 bytes ..";
+  static Frame receive(int fd, size_t payload) {
+    return frame_of(runtime::testing::receive_bytes(fd, kHeaderSize + payload));
+  }
+  void run(const std::string& bytes) const {
+    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const size_t hello_bytes =
+        frame_of(encode(Hello{1, 2, std::string(kNonceSize, 'n')})).payload.size();
+    const Hello hello = decode_hello(receive(fd, hello_bytes));
+    const Challenge c{std::string(kRunSize, 'r'), hello.nonce, std::string(kNonceSize, 's'), 1, 2};
+    using runtime::testing::send_bytes;
+    send_bytes(fd, encode(Greeting{c.run, c.server_nonce, proof(kSecret, c, Side::kServer)}));
+    receive(fd, kProofSize);
+    send_bytes(fd, FrameWriter(MessageKind::kWelcome).u64(60000).done() + bytes);
+    while (!runtime::testing::receive_bytes(fd, 4096).empty()) {
+    }
+    close(fd);
+  }
+  int port_ = 0, listener_;
+  std::thread thread_;
+};
+
+// Why rank 1 ends, to which rank 0 sends this message and then that the job is over.
+std::string end_after(MessageKind kind, const std::string& payload) {
+  const RankZero rank_0(FrameWriter(kind).raw(payload).done() +
+                        encode(EndReason{PLAIT_ERR_PEER, "enough"}));
+  runtime::testing::Lines lines;
+  return error_of(
+      [&] {
+        runtime::Control control(rank_0.setup().of(1), lines.log());
+        control.get("value", 60);
+      },
+      PLAIT_ERR_PEER);
 }
 
 }  // namespace
@@ -112,6 +170,7 @@ TEST_CASE("rank 0 refuses a request that is cut or has more behind it, and answe
       bytes_of(FrameWriter(MessageKind::kAbort).text("why")),
       bytes_of(FrameWriter(MessageKind::kReport).text("why")),
       bytes_of(FrameWriter(MessageKind::kCallDescription).text("'sum'")),
+      bytes_of(FrameWriter(MessageKind::kGoodbye)),
   };
   for (const std::string& request : requests) {
     std::string sent;
@@ -122,7 +181,7 @@ TEST_CASE("rank 0 refuses a request that is cut or has more behind it, and answe
     sent.clear();
     const Frame whole = frame_of(request);
     CAPTURE(static_cast<int>(whole.kind));
-    for (const size_t left : {whole.payload.size() - 1, size_t{0}})
+    for (size_t left = 0; left < whole.payload.size(); ++left)
       CHECK(has(error_of(
                     [&] {
                       state.handle(0, {whole.kind, whole.payload.substr(0, left)}, {});
@@ -136,5 +195,24 @@ TEST_CASE("rank 0 refuses a request that is cut or has more behind it, and answe
                   PLAIT_ERR_DATA),
               "1 bytes too many"));
     CHECK(sent == "");
+  }
+}
+
+TEST_CASE("a rank refuses a message of rank 0 that is cut or has more behind it") {
+  const auto payload_of = [](FrameWriter writer) { return frame_of(writer.done()); };
+  const Frame messages[] = {
+      payload_of(FrameWriter(MessageKind::kHeartbeat).i64(1)),
+      payload_of(FrameWriter(MessageKind::kAskKeys).u64(1)),
+      payload_of(FrameWriter(MessageKind::kAskCall).text("data.0").u64(1)),
+      payload_of(FrameWriter(MessageKind::kStart)),
+      frame_of(encode(Introduction{0, {"rank 0", "node", "here:7"}, 7})),
+  };
+  for (const Frame& whole : messages) {
+    CAPTURE(static_cast<int>(whole.kind));
+    CHECK(has(end_after(whole.kind, whole.payload), "enough"));
+    CHECK(has(end_after(whole.kind, whole.payload + '\0'), "it sent an invalid message"));
+    if (whole.payload.empty()) continue;
+    CHECK(has(end_after(whole.kind, whole.payload.substr(0, whole.payload.size() - 1)),
+              "it sent an invalid message"));
   }
 }
