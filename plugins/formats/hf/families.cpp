@@ -304,8 +304,8 @@ std::string mismatch(const Model& m, const Family& f) {
       experts_mismatch(m, f),
       m.clip_qkv == 0 || f.clips_qkv ? "" : "clip_qkv",
       f.learned_positions ? "" : rope_mismatch(m, f),
-      f.scaled_embedding == close(m.embedding_scale, std::sqrt(static_cast<double>(m.width))) &&
-              (f.scaled_embedding || m.embedding_scale == 1)
+      (f.scaled_embedding ? close(m.embedding_scale, std::sqrt(static_cast<double>(m.width)))
+                          : m.embedding_scale == 1)
           ? ""
           : "scale of the embedding",
       f.scaled_embedding || m.attn_scale == 0 ||

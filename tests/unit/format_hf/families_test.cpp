@@ -138,6 +138,7 @@ TEST_CASE("a family describes its own models, and says what it lacks for another
        },
        "rope_scaling is \"linear\", and it has \"longrope\" only"},
       {"llama", [](Model& m) { m.embedding_scale = 2; }, "scale of the embedding"},
+      {"llama", [](Model& m) { m.width = 1; }, ""},  // its root is 1, too
       {"gemma2", [](Model& m) { m.embedding_scale = 1; }, "scale of the embedding"},
       {"gemma2", [](Model& m) { m.embedding_scale *= 1 + 1e-8; }, ""},
       {"llama", [](Model& m) { m.attn_scale = 0.5; }, "attn_scale"},
