@@ -22,14 +22,14 @@ CliError exists(const std::string& verb, const std::string& path, const std::str
 
 void check_replaced(const Context& context, const std::string& verb, const std::string& path) {
   std::error_code ignored;
-  if (!context.yes && fs::is_regular_file(path, ignored))
+  if (path != "-" && !context.yes && fs::is_regular_file(path, ignored))
     throw exists(verb, path, "choose another name, or replace it with --yes");
 }
 
 void check_output(const Context& context, const std::string& verb, const std::string& option,
                   const std::string& path) {
-  if (path != "-") return check_replaced(context, verb, path);
-  if (context.terminal.json) throw both_print(verb, option + " -", "--json");
+  check_replaced(context, verb, path);
+  if (path == "-" && context.terminal.json) throw both_print(verb, option + " -", "--json");
 }
 
 CliError both_print(const std::string& verb, const std::string& one, const std::string& other) {

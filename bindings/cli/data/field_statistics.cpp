@@ -172,8 +172,7 @@ std::string FieldStatistics::text(int columns, bool utf8) const {
   }
   if (wide.empty()) return lists;
   const std::string table = wide.text("  ");
-  const bool fits = columns <= 0 || widest_line(table) <= columns;
-  return (fits ? table : narrow.fitted("  ", columns, utf8)) + lists;
+  return (fits(table, columns) ? table : narrow.fitted("  ", columns, utf8)) + lists;
 }
 
 }  // namespace plait::cli

@@ -73,7 +73,7 @@ std::string words_of_trial(const std::vector<SweepAxis>& axes, const Trial& tria
 
 void show_trials(Terminal& t, const SweepTable& s, const std::vector<size_t>& order) {
   const std::string wide = table_of(s, order, true).text();
-  if (t.columns() <= 0 || widest_line(wide) <= t.columns()) return t.raw(wide);
+  if (fits(wide, t.columns())) return t.raw(wide);
   t.raw(table_of(s, order, false).fitted("", t.columns(), t.utf8()));
   for (const size_t i : order)
     if (s.trials[i].failed()) t.paragraph(strf("%04zu failed: ", i) + s.trials[i].reason());
@@ -82,14 +82,13 @@ void show_trials(Terminal& t, const SweepTable& s, const std::vector<size_t>& or
 void tell_comparison(Terminal& t, const std::vector<Trial>& trials,
                      const std::vector<size_t>& order) {
   constexpr int kMost = 4;  // whose curves one still tells apart
-  const int room = t.columns();
   std::string command = "  plait compare";
   int n = 0;
   for (const size_t i : order) {
     if (n == kMost) break;
     if (trials[i].failed() || trials[i].run.step == 0) continue;
     const std::string longer = command + " " + path_word(trials[i].path);
-    if (n >= 2 && room > 0 && widest_line(longer) > room) break;
+    if (n >= 2 && !fits(longer, t.columns())) break;
     command = longer;
     ++n;
   }

@@ -16,8 +16,6 @@ size_t width(const std::string& text) {
   }));
 }
 
-}  // namespace
-
 int widest_line(const std::string& text) {
   size_t widest = 0;
   for (size_t begin = 0; begin < text.size();) {
@@ -26,6 +24,12 @@ int widest_line(const std::string& text) {
     begin = end + 1;
   }
   return static_cast<int>(widest);
+}
+
+}  // namespace
+
+bool fits(const std::string& text, int columns) {
+  return columns <= 0 || widest_line(text) <= columns;
 }
 
 std::string Table::text(const std::string& indent) const {
@@ -47,8 +51,7 @@ std::string Table::text(const std::string& indent) const {
 
 std::string Table::fitted(const std::string& indent, int columns, bool utf8) const {
   std::string all = text(indent);
-  if (columns <= 0 || rows_.size() < 2) return all;
-  if (widest_line(all) <= columns) return all;
+  if (rows_.size() < 2 || fits(all, columns)) return all;
   all.clear();
   for (size_t r = 1; r < rows_.size(); ++r) {
     std::string rest;
@@ -66,7 +69,7 @@ std::string Table::fitted(const std::string& indent, int columns, bool utf8) con
 
 std::string Table::with_texts(const std::string& indent, int columns, bool utf8) const {
   std::string all = text(indent);
-  if (columns <= 0 || widest_line(all) <= columns) return all;
+  if (fits(all, columns)) return all;
   all.clear();
   Table names(alignment_.substr(0, alignment_.size() - 1));
   for (const auto& row : rows_) names.row({row.begin(), row.end() - 1});

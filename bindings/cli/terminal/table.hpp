@@ -27,7 +27,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// In characters.
-int widest_line(const std::string& text);
+// Whether each line of the text has at most so many columns; 0 columns: no window, all fit.
+bool fits(const std::string& text, int columns);
 
 }  // namespace plait::cli

@@ -54,7 +54,7 @@ void show_runs(Terminal& t, const std::vector<RunRecord>& runs) {
     table.row(
         {letter(i), runs[i].path, runs[i].state, step_text(runs[i]), time_text(runs[i].started)});
   const std::string wide = table.text();
-  if (t.columns() <= 0 || widest_line(wide) <= t.columns()) return t.raw(wide);
+  if (fits(wide, t.columns())) return t.raw(wide);
   Table narrow("llrl");  // the letter stands with its run
   narrow.row({"", "state", "step", "started"});
   for (size_t i = 0; i < runs.size(); ++i)
@@ -126,7 +126,7 @@ void show_values(Terminal& t, const OfRuns& curves) {
   }
   t.line("\nlast, lowest, highest");
   const std::string wide = table.text();
-  if (t.columns() <= 0 || widest_line(wide) <= t.columns()) return t.raw(wide);
+  if (fits(wide, t.columns())) return t.raw(wide);
   show_narrow_values(t, curves);
 }
 

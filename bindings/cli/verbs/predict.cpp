@@ -103,7 +103,7 @@ int Prediction::run() {
     experiment_ = &experiment;
     const Json values = Json::parse(experiment.describe());
     check_dataset(values, arguments_.dataset);
-    if (arguments_.to != "-") check_replaced(context_, "predict", arguments_.to);
+    check_replaced(context_, "predict", arguments_.to);
     if (arguments_.one_rank) return;
     check_place(values.at("topology.data").at("value").get<int64_t>());
   };

@@ -157,9 +157,7 @@ void show_rows(Terminal& t, const std::string& title, const std::vector<std::str
       "\n" + t.bold(title) +
       (shown < rows.size() ? strf("  (%zu of %zu; --top 0 shows all)", shown, rows.size()) : ""));
   const std::string wide = table.text("  ");
-  const int columns = t.columns();
-  t.raw(columns == 0 || widest_line(wide) <= columns ? wide
-                                                     : folded.fitted("  ", columns, t.utf8()));
+  t.raw(fits(wide, t.columns()) ? wide : folded.fitted("  ", t.columns(), t.utf8()));
 }
 
 std::vector<Row> rows_of(const Json& profile, bool each) {

@@ -312,11 +312,11 @@ void Sweep::ended(size_t index, const PoolEnd& end) {
   if (!std::isnan(trial.value)) what += ", " + metric_ + " " + value_text(metric_, trial.value);
   const std::string number = strf("%04zu ", index),
                     words = words_of_trial(space_.axes, trial, false);
-  const bool fits = t_.columns() <= 0 || widest_line(number + words + what) <= t_.columns();
+  const bool whole = fits(number + words + what, t_.columns());
   if (trial.failed())
     what += strf(", failed with code %d: ", trial.code) + trial.reason() + "; see " + trial.log;
   if (!t_.quiet)
-    t_.paragraph(number + (fits ? words : words_of_trial(space_.axes, trial, true)) + what);
+    t_.paragraph(number + (whole ? words : words_of_trial(space_.axes, trial, true)) + what);
 }
 
 // To step `until`, or to the end where that is 0. Returns the signal that ended it, or 0.
