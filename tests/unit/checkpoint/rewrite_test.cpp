@@ -71,6 +71,22 @@ TEST_CASE("rewritten, a checkpoint of several ranks has the files of one") {
   CHECK(manifest_text(was) == manifest_text(is));
 }
 
+TEST_CASE("rewritten, a checkpoint without weights has the file of weights, too") {
+  MemoryFiles files;
+  Lines lines;
+  const Sample sample(3);
+  std::vector<SaveTensor> states = sample.tensors();
+  states.erase(states.begin());
+  CheckpointWriter(files, "ckpt", 0, lines.log).save(sample.state(), states);
+  rewrite_checkpoint(files, Checkpoint(files, kFrom), "out", {}, {});
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    CAPTURE(name);
+    CHECK(files.content(std::string("out/") + name) ==
+          files.content(std::string(kFrom) + "/" + name));
+  }
+  CHECK(verify_checkpoint(files, "out", {}).faults.empty());
+}
+
 TEST_CASE("rewritten into several files, all of them hold something") {
   MemoryFiles files;
   Lines lines;

@@ -104,6 +104,8 @@ TEST_CASE("a bound experiment reads back as the same one") {
   };
   CHECK(values(first.experiment) == values(second.experiment));
   CHECK(contains(values(first.experiment), "\"model.layers[0].out\": {\"value\": 120"));
+  CHECK(contains(values(first.experiment),
+                 "\"model.layers[2].tie.weight\": {\"value\": \"model.dense1.weight\""));
   CHECK(contains(describe_json(first.experiment),
                  "\"run.epochs\": {\"value\": 4, \"origin\": \"x.toml:3:10\"}"));
   CHECK(contains(

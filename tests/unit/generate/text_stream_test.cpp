@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/unit/plugin/fixtures.hpp"
 
 using namespace plait;
@@ -10,7 +12,9 @@ using generate::TextStream;
 
 namespace {
 
-// Ids are bytes; 256 and above have no text.
+// Ids are bytes; 256 and above have no text, but one.
+constexpr int32_t kCapitals = 299;  // makes the letters of a text capitals, and begins a character
+
 plait_error* open_bytes(const plait_host*, const plait_options*, void** out) {
   static int state;
   *out = &state;
@@ -25,9 +29,11 @@ plait_error* encode(const void*, const char*, uint64_t, uint32_t, plait_ids_sink
 }
 plait_error* decode(const void*, const int32_t* ids, uint64_t n, uint32_t, plait_bytes_sink sink,
                     void* user) {
+  const bool capitals = std::find(ids, ids + n, kCapitals) != ids + n;
   for (uint64_t i = 0; i < n; ++i) {
-    const char c = static_cast<char>(ids[i]);
-    if (ids[i] < 256) sink(user, &c, 1);
+    const int id = ids[i] == kCapitals ? 0xC3 : ids[i];
+    const char c = static_cast<char>(capitals && id >= 'a' && id <= 'z' ? id - 'a' + 'A' : id);
+    if (id < 256) sink(user, &c, 1);
   }
   return nullptr;
 }
@@ -68,6 +74,10 @@ TEST_CASE("a character comes with the last of its tokens, one without a text bri
   CHECK(streamed({'a', 0xC3, 0xA9, 'b'}) == Texts{"a", "", "\xC3\xA9", "b", ""});
   CHECK(streamed({'a', 256, 'b'}) == Texts{"a", "", "b", ""});
   CHECK(streamed({256}) == Texts{"", ""});
+}
+
+TEST_CASE("a last token that changes the text before it adds nothing") {
+  CHECK(streamed({'a', kCapitals}) == Texts{"a", "", ""});
 }
 
 TEST_CASE("what is no character ends as U+FFFD: when more tokens follow than one has, or the end") {

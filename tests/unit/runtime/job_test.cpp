@@ -241,6 +241,11 @@ TEST_CASE("tasks on each node of a Slurm step") {
   CHECK(local_size("2", "2(x3),1") == 2);
   CHECK(local_size("3", "2(x3),1") == 1);
   CHECK(local_size("1", "3,4") == 4);
+  // What the host says itself counts before Slurm's.
+  const Variables own = {{"PLAIT_LOCAL_RANK", "1"},
+                         {"PLAIT_LOCAL_WORLD_SIZE", "2"},
+                         {"PLAIT_RENDEZVOUS", "file:/shared/m"}};
+  check_place(job_of(with(kSlurm, own)), 3, 4, 1, 2);
   for (const char* bad : {"2(x3", "2x3", "2(x),1", ",1", "2(x0)", "two", "2(x3)4"})
     refused(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", bad}}),
             {"SLURM_STEP_TASKS_PER_NODE is '", "expected a list like 2(x3),1"});
