@@ -37,31 +37,36 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-// Gives one rank another invitation to the shared memory than rank 0 has published.
-class WrongInvitation {
+// A store that gives a rank a wrong invitation to the shared memory, or is one of an older host.
+class OtherStore {
  public:
-  explicit WrongInvitation(const MemoryStore& store)
-      : whole_(*store.raw()), raw_{sizeof(plait_store), this, set, get, get_within} {}
+  enum class Kind { kWrongInvitation, kWithoutGetWithin };
+  OtherStore(const MemoryStore& store, Kind kind)
+      : whole_(*store.raw()),
+        kind_(kind),
+        raw_{sizeof(plait_store), this, set, get,
+             kind == Kind::kWithoutGetWithin ? nullptr : get_within} {}
   const plait_store* raw() const { return &raw_; }
 
  private:
   static plait_error* set(void* self, const char* key, const void* data, uint64_t size) {
-    const plait_store& whole = static_cast<WrongInvitation*>(self)->whole_;
+    const plait_store& whole = static_cast<OtherStore*>(self)->whole_;
     return whole.set(whole.self, key, data, size);
   }
   static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
                           uint64_t* size) {
-    const plait_store& whole = static_cast<WrongInvitation*>(self)->whole_;
+    const auto& [whole, kind, raw] = *static_cast<OtherStore*>(self);
     plait_error* const e = whole.get(whole.self, key, data, capacity, size);
-    if (!e && std::string(key) == "shm") *size = 1;
+    if (!e && kind == Kind::kWrongInvitation && std::string(key) == "shm") *size = 1;
     return e;
   }
   static plait_error* get_within(void* self, const char* key, double seconds, void* data,
                                  uint64_t capacity, uint64_t* size, uint32_t* found) {
-    const plait_store& whole = static_cast<WrongInvitation*>(self)->whole_;
+    const plait_store& whole = static_cast<OtherStore*>(self)->whole_;
     return whole.get_within(whole.self, key, seconds, data, capacity, size, found);
   }
   const plait_store& whole_;
+  const Kind kind_;
   const plait_store raw_;
 };
 
@@ -138,7 +143,7 @@ TEST_SUITE("failure") {
       for (uint32_t lost = 1; lost < 3 && plugin->name() == "shm"; ++lost) {
         CAPTURE(lost);
         MemoryStore store;
-        const WrongInvitation wrong(store);
+        const OtherStore wrong(store, OtherStore::Kind::kWrongInvitation);
         const auto outcomes = each_rank(3, [&](uint32_t rank) {
           const Comm comm(*plugin, rank == lost ? wrong.raw() : store.raw(), rank, 3,
                           {"data[0]", 60, 60});
@@ -153,5 +158,38 @@ TEST_SUITE("failure") {
         }
         CHECK(live_errors() == 0);
       }
+  }
+
+  TEST_CASE("a rank that counts another number of members has the file, and joins nobody") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->name() != "shm") continue;
+      MemoryStore store;
+      const auto outcomes = each_rank(2, [&](uint32_t rank) {
+        const Comm comm(*plugin, store.raw(), rank, 2 + rank, {"data[0]", 60, 60});
+      });
+      for (const Outcome& o : outcomes) {
+        CAPTURE(o.text);
+        CHECK(o.code == PLAIT_ERR_PEER);
+        CHECK(contains(o.text, "the shared memory of rank 0 (data 0) is not that of a group of 3"));
+        CHECK(o.seconds < 9);
+      }
+      CHECK(live_errors() == 0);
+    }
+  }
+
+  TEST_CASE("with a store that only waits, rank 0 names the rank that does not join") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->name() != "shm") continue;
+      MemoryStore store;
+      const OtherStore waiting(store, OtherStore::Kind::kWithoutGetWithin),
+          wrong(store, OtherStore::Kind::kWrongInvitation);
+      const auto outcomes = each_rank(2, [&](uint32_t rank) {
+        const Comm comm(*plugin, (rank == 0 ? waiting : wrong).raw(), rank, 2,
+                        {"data[0]", 0.5, 60});
+      });
+      CHECK(contains(outcomes[0].text, "did not connect within 0.5 s; missing: rank 1 (data 1)"));
+      CHECK(outcomes[0].seconds < 9);
+      CHECK(live_errors() == 0);
+    }
   }
 }

@@ -30,14 +30,10 @@ std::string ConnectOutcome::reason() const {
   return reason_;
 }
 
-// If the key is taken, another rank was first and its status is equally valid.
+// If the key is in use, another rank was first and its status is equally valid. After another error
+// the other ranks learn of it by their time-outs.
 void ConnectOutcome::publish(std::string_view status) noexcept {
-  try {
-    store_.set(key_, status.substr(0, kMaxStatusBytes));
-  } catch (const Error& e) {
-    host_.raw()->error_free(e.take());
-  } catch (const std::bad_alloc&) {  // the other ranks then learn of it by their time-outs
-  }
+  store_.try_set(key_.c_str(), status.substr(0, kMaxStatusBytes));
 }
 
 // Without a time limit: the ranks have their own, and the destructor publishes a status.

@@ -100,9 +100,7 @@ class Rendezvous {
   // Publishes no address: the other ranks need not wait for this one.
   void withdraw() const noexcept {
     try {
-      set("address", "");
-    } catch (const Error& e) {
-      host_.raw()->error_free(e.take());
+      store_.try_set(key("address", members_.rank).c_str(), "");
     } catch (const std::bad_alloc&) {
     }
   }

@@ -12,21 +12,11 @@
 namespace plait::comm_shm {
 namespace {
 
+// Where a member says why it cannot join, for those that have no file in which they could read it.
 constexpr const char* kFailed = "shm.failed";
 constexpr size_t kMostFailedBytes = 1000;  // Store::get_within() takes 1024
 
-// For the members that do not have the file, through which failures are told otherwise. The first
-// text is kept: where the key is in use, another one is as good.
-void publish_failure(const Host& host, const Store& store, std::string_view text) noexcept {
-  try {
-    store.set(kFailed, text.substr(0, kMostFailedBytes));
-  } catch (const Error& e) {
-    host.raw()->error_free(e.take());
-  } catch (const std::bad_alloc&) {  // the others then learn of it by their time-outs
-  }
-}
-
-// Throws what a member has published.
+// Throws what a member has said there, or an error of the store.
 void check_published(const Store& store) {
   if (!store.has_get_within()) return;
   if (const auto text = store.get_within(kFailed, 0, "")) fail(PLAIT_ERR_PEER, *text);
@@ -48,7 +38,7 @@ GroupEndpoint::GroupEndpoint(const Host& host, const plait_comm_setup& setup)
                                  ": ranks on several hosts share no memory; choose another "
                                  "topology.backend, such as gloo");
   if (members_.size == 1) return;
-  rendezvous(host, Store(host, setup.store));
+  rendezvous(Store(host, setup.store));
   monitor_.start(*file_, members_.rank, members_.size);
 }
 
@@ -75,8 +65,8 @@ void GroupEndpoint::fail_missing() const {
 }
 
 // Rank 0 gives its file to the other ranks.
-void GroupEndpoint::share_file(const Store& store, Clock::time_point deadline) {
-  std::optional<FileServer> server;
+void GroupEndpoint::share_file(const Store& store, std::optional<FileServer>& server,
+                               Clock::time_point deadline) {
   try {
     file_ = std::make_unique<File>(members_);
     server.emplace(file_->fd(), std::string(file_->key()));
@@ -91,6 +81,7 @@ void GroupEndpoint::share_file(const Store& store, Clock::time_point deadline) {
     const uint32_t before = server->served();
     server->serve(std::chrono::milliseconds(10));
     check();
+    // While ranks come, there is no time for questions over the network.
     if (server->served() == before) check_published(store);
     if (Clock::now() >= deadline) fail_missing();
   }
@@ -127,22 +118,34 @@ void GroupEndpoint::join() {
   wake(0);
 }
 
-void GroupEndpoint::rendezvous(const Host& host, const Store& store) {
+// What the other members are told of an error of this one.
+std::string GroupEndpoint::reason_for_others(const std::exception& error) const {
+  const std::string text = error.what(),
+                    own = members_.head() + ": " + members_.names[members_.rank];
+  // Errors of the store have their text with the host.
+  if (text.empty()) return own + " could not use the store of the job; see its error";
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  const bool tells_who = known && known->code() == PLAIT_ERR_PEER;
+  return tells_who ? text : own + " failed: " + text;
+}
+
+void GroupEndpoint::rendezvous(const Store& store) {
+  std::optional<FileServer> server;  // whom it refuses looks for the reason, so that comes first
   try {
-    connect(store);
+    connect(store, server);
   } catch (const std::exception& e) {
-    const std::string_view text = e.what();  // empty: the store failed, for the job is over
-    if (file_) fail_all(std::string(text));
-    if (!text.empty()) publish_failure(host, store, text);
+    const std::string reason = reason_for_others(e);
+    if (file_) fail_all(reason);
+    store.try_set(kFailed, std::string_view(reason).substr(0, kMostFailedBytes));
     throw;
   }
 }
 
 // Rank 0 waits for all ranks; the others wait until rank 0 says that all have joined.
-void GroupEndpoint::connect(const Store& store) {
+void GroupEndpoint::connect(const Store& store, std::optional<FileServer>& server) {
   const auto deadline = after(connect_timeout_);
   const bool first = members_.rank == 0;
-  first ? share_file(store, deadline) : open_file(store, deadline);
+  first ? share_file(store, server, deadline) : open_file(store, deadline);
   const auto all_joined = [&] {
     const bool all = first ? all_present() : file_->control().all_joined == 1;
     if (!all) check();  // a group that fails right after connecting did connect

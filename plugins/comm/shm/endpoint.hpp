@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <plait/plugin.hpp>
 #include <string>
 #include <string_view>
@@ -17,10 +18,12 @@
 
 namespace plait::comm_shm {
 
+class FileServer;
+
 class GroupEndpoint {
  public:
-  // Returns when all members have joined. Throws PLAIT_ERR_PEER naming the missing ones. A group of
-  // one shares nothing.
+  // Returns when all members have joined. Throws PLAIT_ERR_PEER naming the missing ones, or with the
+  // reason of a member that could not join. A group of one shares nothing.
   GroupEndpoint(const Host& host, const plait_comm_setup& setup);
   ~GroupEndpoint();
   GroupEndpoint(const GroupEndpoint&) = delete;
@@ -55,14 +58,16 @@ class GroupEndpoint {
   void wait(Ready&& ready, Poll&& poll_peers);
 
  private:
-  void rendezvous(const Host& host, const Store& store);
-  void connect(const Store& store);
-  void share_file(const Store& store, Clock::time_point deadline);
+  void rendezvous(const Store& store);
+  void connect(const Store& store, std::optional<FileServer>& server);
+  void share_file(const Store& store, std::optional<FileServer>& server,
+                  Clock::time_point deadline);
   void open_file(const Store& store, Clock::time_point deadline);
   bool is_absent(uint32_t rank) const { return file_->rank_state(rank).presence == kExpected; }
   bool all_present() const;
   void join();
   [[noreturn]] void fail_missing() const;
+  std::string reason_for_others(const std::exception& error) const;
   void record_failure(std::string text) noexcept;
   void broadcast_failure(std::string_view text) noexcept;
   std::string received_failure();

@@ -22,6 +22,13 @@ class Store {
   void set(const std::string& key, std::string_view value) const {
     check(s_->set(s_->self, key.c_str(), value.data(), value.size()));
   }
+  // The same where nothing can be done about an error. False: nothing was published, for instance
+  // as the key is in use.
+  bool try_set(const char* key, std::string_view value) const noexcept {
+    plait_error* const e = s_->set(s_->self, key, value.data(), value.size());
+    host_->error_free(e);
+    return !e;
+  }
   // Waits for a value of at most `Most` bytes. If it does not arrive, the error has the text
   // `missed` and as its cause the error of the store, which says whether a rank is late or the job
   // is over.
