@@ -213,8 +213,7 @@ std::string window_mismatch(const Model& m, const Family& f) {
   }
   if (n == 0) return "";
   if (f.windows == Windows::kNone) return "a window";
-  const bool all = f.windows == Windows::kAll || f.windows == Windows::kSwitched;
-  if (all && n != m.blocks.size()) return "a window in some blocks only";
+  if (f.windows_alike() && n != m.blocks.size()) return "a window in some blocks only";
   return "";
 }
 

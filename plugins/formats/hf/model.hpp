@@ -87,6 +87,8 @@ struct Family {
   const char *norm_at = "pre", *qk_norm = "none";
   Bias qkv_bias = Bias::kNever, out_bias = Bias::kNever, mlp_bias = Bias::kNever;
   Windows windows = Windows::kNone;
+  // Whether all blocks have the window, if one has it.
+  bool windows_alike() const { return windows == Windows::kAll || windows == Windows::kSwitched; }
   int64_t window = 0;                     // when sliding_window is absent
   bool scaled_embedding = false;          // by sqrt(width), and query_pre_attn_scalar
   bool softcaps = false;                  // attn_logit_softcapping

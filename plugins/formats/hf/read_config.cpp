@@ -209,9 +209,9 @@ class ConfigReader {
       types.bad("it has " + std::to_string(types.size()) + " entries for " +
                 std::to_string(m_.blocks.size()) + " blocks");
     // Families whose blocks are all alike do not read the types.
-    const bool alike = f_->windows == Windows::kAll || f_->windows == Windows::kSwitched;
     for (size_t i = 0; i < m_.blocks.size(); ++i)
-      if (types.null() || alike ? by_rule(i) : by_type(types[i])) m_.blocks[i].window = window;
+      if (types.null() || f_->windows_alike() ? by_rule(i) : by_type(types[i]))
+        m_.blocks[i].window = window;
   }
 
   static bool by_type(const JsonPlace& type) {
@@ -235,7 +235,7 @@ class ConfigReader {
                0;
       }
       default:
-        return f_->windows == Windows::kAll || f_->windows == Windows::kSwitched;
+        return f_->windows_alike();
     }
   }
 

@@ -167,4 +167,11 @@ TEST_CASE("gemma2 without types of layers: every second block has the window, fr
   CHECK(back.at("layer_types") == json{"sliding_attention", "full_attention"});
 }
 
+TEST_CASE("mistral reads no types of layers: all blocks have its window") {
+  const Imported imported(
+      "mistral", {{"sliding_window", 8}, {"layer_types", {"full_attention", "full_attention"}}});
+  REQUIRE(imported.error.code == PLAIT_OK);
+  CHECK(imported.toml().find("\nwindow = 8") != std::string::npos);
+}
+
 TEST_SUITE_END();
