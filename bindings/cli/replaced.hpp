@@ -9,9 +9,9 @@
 namespace plait::cli {
 
 // Errors: CliError (kUsage) if there is a file at `path`, unless --yes is given. Pipes and devices
-// are written to. verb: in messages.
+// are written to; "-" is standard output. verb: in messages.
 void check_replaced(const Context& context, const std::string& verb, const std::string& path);
-// The same of an option with which "-" is standard output, which has no room for JSON lines beside.
+// The same of an option; its text and the lines of --json cannot both go to standard output.
 void check_output(const Context& context, const std::string& verb, const std::string& option,
                   const std::string& path);
 // Of two options, as they are given, both of which would write to standard output.

@@ -27,7 +27,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Whether each line of the text has at most so many columns; 0 columns: no window, all fit.
+// Whether no line is longer than so many columns; always, where there is no window (0 columns).
 bool fits(const std::string& text, int columns);
 
 }  // namespace plait::cli

@@ -160,7 +160,7 @@ void Client::run() noexcept {
   try {
     last_received_ = Clock::now();
     next_heartbeat_ = last_received_;
-    receive_frames();  // those that came together with the welcome, for which poll() tells nothing
+    receive_frames();  // some may have come with the welcome, and poll() does not report them
     while (!closed_ && !leaving_.load()) poll_once();
     if (!closed_) leave();
   } catch (...) {

@@ -1,4 +1,6 @@
 // What an experiment file means: read, bound and read again.
+#include <sstream>
+
 #include "engine/base/text.hpp"
 #include "tests/unit/config/loaded.hpp"
 
@@ -154,6 +156,18 @@ TEST_CASE("a bound experiment shows as comments the tables that it does without"
   const std::string none = bind(load(own).experiment, catalog());
   CHECK(contains(none, "# not that of [data.train]\nnormalize = {}\n"));
   CHECK(contains(none, "# [data.eval.normalize.FIELD]\n"));
+}
+
+TEST_CASE("each value of a file is described with its place there") {
+  const std::string json = describe_json(load(kSmall).experiment);
+  std::istringstream lines(kSmall);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (!contains(line, " = ")) continue;
+    CAPTURE(line);
+    CHECK(contains(json, "\"origin\": \"x.toml:" + std::to_string(number) + ":"));
+  }
 }
 
 TEST_CASE("values tell their path in the file where it is another one") {

@@ -12,7 +12,7 @@ using generate::TextStream;
 
 namespace {
 
-// Ids are bytes; 256 and above have no text, but one.
+// Ids are bytes; 256 and above have no text, except this one.
 constexpr int32_t kCapitals = 299;  // makes the letters of a text capitals, and begins a character
 
 plait_error* open_bytes(const plait_host*, const plait_options*, void** out) {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +51,7 @@ class RankZero {
       : listener_(runtime::testing::listen_on_loopback(port_)),
         thread_([this, bytes] { run(bytes); }) {}
   ~RankZero() {
+    shutdown(listener_, SHUT_RDWR);
     thread_.join();
     close(listener_);
   }
@@ -57,28 +59,36 @@ class RankZero {
     runtime::testing::Setup setup;
     setup.rendezvous = "127.0.0.1:" + std::to_string(port_);
     setup.secret = kSecret;
-    setup.timeouts.connect_timeout = 20;  // in which the other thread has to answer
     return setup;
   }
 
  private:
   static constexpr const char* kSecret = "a secret of the job, 32 bytes ..";
-  static Frame receive(int fd, size_t payload) {
-    return frame_of(runtime::testing::receive_bytes(fd, kHeaderSize + payload));
-  }
+  // A rank that has waited too long for an answer connects again.
   void run(const std::string& bytes) const {
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    const size_t hello_bytes =
-        frame_of(encode(Hello{1, 2, std::string(kNonceSize, 'n')})).payload.size();
-    const Hello hello = decode_hello(receive(fd, hello_bytes));
-    const Challenge c{std::string(kRunSize, 'r'), hello.nonce, std::string(kNonceSize, 's'), 1, 2};
+    for (int fd; (fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; close(fd)) {
+      try {
+        serve(fd, bytes);
+      } catch (const std::exception&) {  // the rank has gone
+      }
+    }
+  }
+  static Frame receive(int fd, size_t bytes) {
+    FrameReader reader(kMaxPayload);
+    reader.add(runtime::testing::receive_bytes(fd, bytes));
+    if (auto frame = reader.next()) return *std::move(frame);
+    throw std::runtime_error("no message");
+  }
+  static void serve(int fd, const std::string& bytes) {
+    const std::string nonce(kNonceSize, 'n');
+    const Hello hello = decode_hello(receive(fd, encode(Hello{1, 2, nonce}).size()));
+    const Challenge c{std::string(kRunSize, 'r'), hello.nonce, nonce, 1, 2};
     using runtime::testing::send_bytes;
     send_bytes(fd, encode(Greeting{c.run, c.server_nonce, proof(kSecret, c, Side::kServer)}));
-    receive(fd, kProofSize);
+    receive(fd, kHeaderSize + kProofSize);
     send_bytes(fd, FrameWriter(MessageKind::kWelcome).u64(60000).done() + bytes);
     while (!runtime::testing::receive_bytes(fd, 4096).empty()) {
     }
-    close(fd);
   }
   int port_ = 0, listener_;
   std::thread thread_;

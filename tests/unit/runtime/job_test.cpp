@@ -241,7 +241,7 @@ TEST_CASE("tasks on each node of a Slurm step") {
   CHECK(local_size("2", "2(x3),1") == 2);
   CHECK(local_size("3", "2(x3),1") == 1);
   CHECK(local_size("1", "3,4") == 4);
-  // What the host says itself counts before Slurm's.
+  // PLAIT_LOCAL_RANK counts before Slurm's variables.
   const Variables own = {{"PLAIT_LOCAL_RANK", "1"},
                          {"PLAIT_LOCAL_WORLD_SIZE", "2"},
                          {"PLAIT_RENDEZVOUS", "file:/shared/m"}};
