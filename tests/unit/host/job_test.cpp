@@ -69,7 +69,7 @@ TEST_CASE("a job of the host that contradicts itself is refused with its reason"
       {[](auto& o) { o.rank = 4; }, "rank is 4, expected 0 to 3"},
       {[](auto& o) { o.local_size = 5; }, "local_size is 5, expected 1 to 4"},
       {[](auto& o) { o.local_rank = 2; }, "local_rank is 2, expected 0 to 1"},
-      {[](auto& o) { o.connect_timeout = -1; }, "a timeout is -1 s"},
+      {[](auto& o) { o.connect_timeout = -1; }, "a timeout is -1.0 s"},
       {[](auto& o) { o.timeout = INFINITY; }, "a timeout is inf s"},
       {[](auto& o) { o.rendezvous = "host"; }, "the rendezvous 'host' "},
       {[](auto& o) { o.rendezvous = "file:/at/x"; }, "the file at which the ranks meet brings one"},
