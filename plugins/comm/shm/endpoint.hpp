@@ -22,8 +22,8 @@ class FileServer;
 
 class GroupEndpoint {
  public:
-  // Returns when all members have joined. Throws PLAIT_ERR_PEER naming the missing ones, or with the
-  // reason of a member that could not join. A group of one shares nothing.
+  // Returns when all members have joined. Throws PLAIT_ERR_PEER naming the missing ones, or with
+  // the reason of a member that could not join. A group of one shares nothing.
   GroupEndpoint(const Host& host, const plait_comm_setup& setup);
   ~GroupEndpoint();
   GroupEndpoint(const GroupEndpoint&) = delete;
