@@ -85,6 +85,7 @@ void GroupEndpoint::share_file(const Store& store, std::optional<FileServer>& se
     if (server->served() == before) check_published(store);
     if (Clock::now() >= deadline) fail_missing();
   }
+  server.reset();  // a rank that asks again would wait in its queue: refused, it looks in /proc
 }
 
 void GroupEndpoint::open_file(const Store& store, Clock::time_point deadline) {
